@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from policies.world import Offer
@@ -85,6 +86,9 @@ class Decision:
     """The machine acted on; None for LAUNCH, WARN and NOTIFY."""
     offers: tuple[Offer, ...] = ()
     """For LAUNCH: what may be bought, best first; never empty."""
+    acts_at: datetime | None = None
+    """When a stop that has been announced will happen: set by WARN, and by NOTHING while the
+    warning stands. None means that no warning stands any more."""
 
 
 @dataclass(frozen=True, slots=True)

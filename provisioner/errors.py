@@ -1,20 +1,21 @@
 """The errors of Roost.
 
-    RoostError                  says what, which one, and what to do next
-    ├── NotFoundError           no such thing, or not yours to see
-    ├── ConflictError           it clashes with what is there
-    ├── InvalidError            the request makes no sense
-    ├── ForbiddenError          not allowed for this person
-    ├── RefusedError            a policy or a budget says no
-    ├── StateError              the state folder, database or port cannot be used
-    └── ProviderError           a provider said no; one reaction each, in reconcile/reactions.py
-        ├── CapacityError       no machine of this offer now
-        ├── QuotaError          the account's limit is reached
-        ├── ThrottledError      too many calls
-        ├── AuthError           credentials are wrong
-        ├── InvalidRequest      this request can never work
-        ├── NotFound            no such machine
-        └── Ambiguous           it may or may not have happened
+RoostError                  says what, which one, and what to do next
+├── NotFoundError           no such thing, or not yours to see
+├── ConflictError           it clashes with what is there
+├── InvalidError            the request makes no sense
+├── UnauthenticatedError    no valid token
+├── ForbiddenError          not allowed for this person
+├── RefusedError            a policy or a budget says no
+├── StateError              the state folder, database or port cannot be used
+└── ProviderError           a provider said no; one reaction each, in reconcile/reactions.py
+    ├── CapacityError       no machine of this offer now
+    ├── QuotaError          the account's limit is reached
+    ├── ThrottledError      too many calls
+    ├── AuthError           credentials are wrong
+    ├── InvalidRequest      this request can never work
+    ├── NotFound            no such machine
+    └── Ambiguous           it may or may not have happened
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ class ConflictError(RoostError):
 
 class InvalidError(RoostError):
     code = "invalid"
+
+
+class UnauthenticatedError(RoostError):
+    code = "unauthenticated"
 
 
 class ForbiddenError(RoostError):

@@ -20,7 +20,7 @@ def new_secret(prefix: str) -> str:
 
 
 def digest(secret: str) -> str:
-    """The form in which a secret is stored: SHA-256, hex. Secrets here have 256 bits, so no salt."""
+    """The form in which a secret is stored: SHA-256, hex. With 256 random bits it needs no salt."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 

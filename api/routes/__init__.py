@@ -1,0 +1,1 @@
+"""The endpoints: one file a noun. An endpoint asks one service and shows what it says."""

@@ -1,0 +1,1 @@
+"""Cost reports: a report as data (`model`), and what renders it."""

@@ -1,19 +1,23 @@
 """The provider contract: what a provider of machines must do, and nothing beyond it.
 
-| rule | a provider ... |
-|------|----------------|
-| P1   | launches at most one machine for one `launch_id`, however often it is asked, and gives the same machine back; with other parameters under the same id it raises `InvalidRequest` |
-| P2   | tags each machine with the installation, the launch id and the given tags, from the moment it can be listed |
-| P3   | lists exactly the machines of its installation, ended ones for at least `ended_visible_s` after their end |
-| P4   | says `TERMINATED` only of machines that run nothing and cost nothing any more |
-| P5   | makes terminate, stop and start idempotent; an unknown machine is `NotFound` |
-| P6   | keeps a volume until `delete_volume`; a machine launched with it sees its content, at most one machine at a time |
-| P7   | raises only errors of the provider tree in `provisioner.errors`, never a library's own |
-| P8   | never waits for a machine to finish a transition: calls return as soon as the request is accepted |
-| P9   | reports when a machine's current run began and its last run ended, as the bill counts them |
-| P10  | declares in `capabilities` what it cannot do; a call it does not support raises `InvalidRequest` |
-| P11  | is safe to call from several threads at once |
-| P12  | answers `prices` for any span in which it sold, at the price that it charges |
+P1   It launches at most one machine for one `launch_id`, however often it is asked, and gives
+     the same machine back; other parameters under the same id are an `InvalidRequest`.
+P2   It tags each machine with the installation, the launch id and the given tags, from the moment
+     it can be listed.
+P3   It lists exactly the machines of its installation, ended ones for at least `ended_visible_s`.
+P4   It says `TERMINATED` only of machines that run nothing and cost nothing any more.
+P5   Terminate, stop and start are idempotent; an unknown machine is `NotFound`. They take the
+     machine's id or its launch id.
+P6   It keeps a volume until `delete_volume`; a machine launched with it sees its content, at most
+     one machine at a time.
+P7   It raises only errors of the provider tree in `provisioner.errors`, never a library's own.
+P8   It never waits for a machine to finish a transition: calls return when the request is accepted.
+P9   It reports when a machine's current run began and its last run ended, as the bill counts them.
+P10  It declares in `capabilities` what it cannot do; a call it does not support is an
+     `InvalidRequest`.
+P11  It may be called from several threads at once.
+P12  It answers `prices` for any span in which it sold, at the price that it charges, and
+     `volume_price`.
 """
 
 from __future__ import annotations
@@ -104,10 +108,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class PricePoint:
-    """The price of an offer from `at` on, until the next point."""
+    """The price of an offer (of an hour) or of storage (of a GiB-month) from `at` on."""
 
     at: datetime
-    price_per_hour: Decimal
+    price: Decimal
     currency: str
 
 
@@ -147,7 +151,14 @@ class Provider(Protocol):
     def prices(
         self, instance_type: str, zone: str, mode: PurchaseMode, start: datetime, end: datetime
     ) -> Sequence[PricePoint]:
-        """The prices in force over [start, end), oldest first; the first is at or before `start`."""
+        """The prices in force over [start, end), oldest first, the first at or before `start`."""
+        ...
+
+    def volume_price(self) -> PricePoint | None:
+        """What a GiB of a home volume costs for a month of 730 hours; None when nobody knows.
+
+        `at` is since when it has been so.
+        """
         ...
 
     def launch(self, request: LaunchRequest) -> Machine:

@@ -1,0 +1,87 @@
+"""The launch of one target: everything that can stand in its way, then its ranked offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from policies.budget import Effects
+from policies.placement import Placement
+from policies.plan import Rank, Reason
+from policies.spot import Strategy, purchase
+from policies.view import View
+from policies.world import Job, Offer, PurchaseMode, Workstation
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a launch of one target has to pass at one provider."""
+
+    block: Reason | None
+    """Why nothing at all may be launched there now."""
+    effects: Effects
+    """What the budget leaves; free machines pass."""
+
+
+def place(
+    view: View,
+    owner: Workstation | Job,
+    gate_at: Callable[[str], Gate],
+    *,
+    without_since: datetime | None,
+    pressing: Reason | None,
+) -> Placement:
+    """Offers that may be bought now, best first, and the reason for each that may not."""
+    policies = view.policies_for(owner)
+    fitting, log = view.judged(owner.needs, policies)
+    gates: dict[str, Gate] = {}
+    exist: list[Offer] = []
+    available: list[Offer] = []
+    blocks: list[Reason] = []
+    for offer in fitting:
+        gate = gates.get(offer.provider)
+        if gate is None:
+            gate = gates[offer.provider] = gate_at(offer.provider)
+        reason = gate.block or _unaffordable(gate.effects, offer)
+        if reason is not None:
+            blocks.append(reason)
+        else:
+            exist.append(offer)
+            reason = view.cooling(offer)
+        if reason is None:
+            available.append(offer)
+        else:
+            log.add(offer, reason)
+    bought = purchase(
+        Strategy.of(policies),
+        available,
+        exist=exist,
+        without_since=without_since,
+        pressing=pressing,
+        now=view.now,
+    )
+    for offer, reason in bought.left_out:
+        log.add(offer, reason)
+    if bought.offers:
+        return Placement(bought.offers, log.rejected(), bought.because)
+    return Placement((), log.rejected(), _why_none(log.summary(), blocks, bought.because))
+
+
+def _unaffordable(effects: Effects, offer: Offer) -> Reason | None:
+    if offer.price_per_hour == 0:
+        return None
+    if effects.no_new is not None:
+        return effects.no_new
+    return effects.spot_only if offer.mode is not PurchaseMode.SPOT else None
+
+
+def _why_none(
+    summary: Reason, blocks: list[Reason], because: tuple[Reason, ...]
+) -> tuple[Reason, ...]:
+    """The rule that stood in the way, if one did, then the summary of all offers."""
+    if blocks:
+        ranks = list(Rank)
+        first = min(blocks, key=lambda r: (ranks.index(r.rank), r.rule, r.where or ""))
+        return (first, replace(summary, rank=first.rank))
+    return (summary, *because)

@@ -1,0 +1,224 @@
+"""The composition root: the one place that knows all parts and puts them together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+
+from policies.world import Cooldown, Snapshot
+from provisioner.agent_wheel import AgentWheel, build_agent_wheel
+from provisioner.agents import Agents
+from provisioner.bootstrap import user_data
+from provisioner.calls import Calls, ThreadedCalls
+from provisioner.clock import Clock, SystemClock
+from provisioner.costs import Costs
+from provisioner.ids import digest
+from provisioner.installation import Installation, load_installation
+from provisioner.instances import Instances
+from provisioner.jobs.service import Jobs
+from provisioner.offers.catalogue import Catalogue
+from provisioner.offers.service import Offers
+from provisioner.people import People
+from provisioner.policybook import PolicyBook
+from provisioner.providers.contract import LaunchRequest, Provider
+from provisioner.providers.local.market import MarketSettings, TraceSettings
+from provisioner.providers.local.provider import LocalProvider
+from provisioner.providers.local.settings import LocalSettings
+from provisioner.reconcile.reconciler import Reconciler
+from provisioner.settings import LocalProviderSettings, Settings
+from provisioner.statefolder import StateFolder
+from provisioner.store import cooldowns, instances, lease, workstations
+from provisioner.store.engine import Connection, Store
+from provisioner.store.instances import InstanceRow
+from provisioner.store.migrate import upgrade
+from provisioner.workstations.service import Workstations
+
+STALE_AFTER_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderStatus:
+    name: str
+    listed_at: datetime | None
+    stale: bool
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the control plane is."""
+
+    version: str
+    installation_id: str
+    time: datetime
+    reconciler_holder: str | None
+    epoch: int | None
+    last_tick_at: datetime | None
+    tick_ms: float | None
+    providers: tuple[ProviderStatus, ...]
+    cooldowns: tuple[Cooldown, ...]
+
+
+class Roost:
+    """A control plane: its services, and the reconciler that the daemon runs."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        clock: Clock,
+        calls: Calls,
+        folder: StateFolder,
+        installation: Installation,
+        providers: Mapping[str, Provider],
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.clock = clock
+        self.folder = folder
+        self.installation = installation
+        self.providers = providers
+        self.url = settings.public_url or f"http://{settings.host}:{settings.port}"
+        """Where machines reach the control plane; set again when the port is chosen at start."""
+        self.poked = threading.Event()
+        self.catalogue = Catalogue()
+        self._calls = calls
+        self.costs = Costs(store, clock, settings.local.currency)
+        self.people = People(store, clock)
+        self.offers = Offers(self.catalogue)
+        self.instances = Instances(store, clock, providers)
+        self.workstations = Workstations(store, clock, self.catalogue, self.poked.set)
+        self.jobs = Jobs(store, clock, self.catalogue, folder.jobs, self.poked.set)
+        self.agents = Agents(
+            store, clock, settings.heartbeat_s, lambda: self.agent_wheel, self.poked.set
+        )
+        self.reconciler = Reconciler(
+            store=store,
+            clock=clock,
+            calls=calls,
+            providers=providers,
+            catalogue=self.catalogue,
+            installation_id=installation.id,
+            request=self._launch_request,
+            budgets=self.costs.budgets,
+            lease_s=settings.lease_s,
+            poke=self.poked.set,
+        )
+        self.policies = PolicyBook(store, clock, self._snapshot)
+
+    @cached_property
+    def agent_wheel(self) -> AgentWheel:
+        """The program that machines run, built once from what is installed here."""
+        return build_agent_wheel(self.folder.wheels)
+
+    def status(self) -> Status:
+        now = self.clock.now()
+        with self.store.read() as connection:
+            holder, epoch = lease.current(connection)
+            cooled = cooldowns.active(connection, now)
+        last = self.reconciler.last_tick_s
+        return Status(
+            version=_version(),
+            installation_id=self.installation.id,
+            time=now,
+            reconciler_holder=holder,
+            epoch=epoch,
+            last_tick_at=self.reconciler.last_tick_at,
+            tick_ms=None if last is None else last * 1000,
+            providers=tuple(self._provider_status(name, now) for name in sorted(self.providers)),
+            cooldowns=cooled,
+        )
+
+    def close(self) -> None:
+        """Finish what is under way and let go of everything."""
+        self._calls.close()
+        self.store.close()
+        self.folder.unlock()
+
+    def _snapshot(self, connection: Connection) -> Snapshot:
+        return self.reconciler.snapshot(connection)
+
+    def _provider_status(self, name: str, now: datetime) -> ProviderStatus:
+        health = self.reconciler.health[name]
+        heard = health.listed_at
+        stale = heard is None or (now - heard).total_seconds() > STALE_AFTER_S
+        return ProviderStatus(name, heard, stale, health.error)
+
+    def _launch_request(self, connection: Connection, row: InstanceRow) -> LaunchRequest:
+        """The same request each time for an instance, so that a repeat is the same launch."""
+        token = self.installation.bootstrap_token(row.launch_id)
+        instances.update(connection, row.id, bootstrap_sha256=digest(token))
+        gib = 10
+        if row.volume_id is not None:
+            gib = workstations.volume_of(connection, row.volume_id)["gib"]
+        wheel = self.agent_wheel
+        return LaunchRequest(
+            launch_id=row.launch_id,
+            offer=row.offer,
+            user_data=user_data(
+                url=self.url,
+                instance_id=row.id,
+                bootstrap_token=token,
+                wheel_sha256=wheel.sha256,
+                wheel_filename=wheel.filename,
+            ),
+            tags=(("installation", self.installation.id), ("instance", row.id)),
+            volume_id=row.volume_id,
+            volume_gib=gib,
+        )
+
+
+def build(settings: Settings, clock: Clock | None = None, calls: Calls | None = None) -> Roost:
+    """Put a control plane together: folder, database (brought up to date), providers, services.
+
+    Raises:
+        StateError: the state folder or the database cannot be used.
+    """
+    clock = clock or SystemClock()
+    folder = StateFolder(settings.state)
+    folder.prepare()
+    store = Store(settings.database)
+    upgrade(store)
+    installation = load_installation(store, folder.path, clock)
+    providers: dict[str, Provider] = {}
+    if settings.local.enabled:
+        local = LocalProvider(
+            folder.machines, installation.id, clock, _local_settings(settings.local)
+        )
+        providers[local.name] = local
+    return Roost(settings, store, clock, calls or ThreadedCalls(), folder, installation, providers)
+
+
+def _local_settings(given: LocalProviderSettings) -> LocalSettings:
+    traces: tuple[TraceSettings, ...] = ()
+    if given.spot_trace is not None:
+        start = given.spot_trace_starts_at or datetime(1970, 1, 1, tzinfo=UTC)
+        traces = tuple(TraceSettings(zone, given.spot_trace, start) for zone in given.zones)
+    return LocalSettings(
+        zones=given.zones,
+        currency=given.currency,
+        price_per_cpu_hour=given.price_per_cpu_hour,
+        price_per_gib_hour=given.price_per_gib_hour,
+        price_per_gpu_hour=given.price_per_gpu_hour,
+        price_per_volume_gib_month=given.price_per_gib_month,
+        overcommit=given.overcommit,
+        limits=given.limits,
+        market=MarketSettings(
+            seed=given.spot_seed,
+            spot_price_fraction=given.spot_price_share,
+            mean_hours_between_reclaims=given.spot_mean_hours_between_reclaims,
+            notice_s=given.spot_notice_s,
+            traces=traces,
+        ),
+    )
+
+
+def _version() -> str:
+    try:
+        return version("roost")
+    except PackageNotFoundError:
+        return "0.1.0"

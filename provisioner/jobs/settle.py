@@ -1,0 +1,187 @@
+"""Moves jobs on by what their machines and agents reported; launches nothing.
+
+PLACING -> RUNNING        the agent runs the task
+RUNNING -> SUCCEEDED      all ranks exited with 0
+RUNNING -> INTERRUPTED    the machine went away, or the task left on a notice
+        -> QUEUED         at once, to be placed again and resumed from its checkpoint
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from policies.world import InstanceState, JobState
+from provisioner.store import instances, jobs, ledger
+from provisioner.store.engine import Connection
+from provisioner.store.instances import InstanceRow
+from provisioner.store.jobs import AttemptRow, JobRow
+
+I, J = InstanceState, JobState
+
+LEFT_ON_NOTICE = 75
+"""Exit code (EX_TEMPFAIL) of a rank that saved its work and can be resumed."""
+SHIPPING_LIMIT = timedelta(seconds=30)
+"""How long an ended task's last output is waited for."""
+_PERMANENT = {"invalid-request"}
+_LAUNCH_BACKOFF = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended."""
+
+    state: str  # of the attempt: succeeded | failed | interrupted
+    reason: str
+    message: str | None = None
+
+
+def settle(connection: Connection, now: datetime) -> None:
+    """Bring every unfinished job up to date."""
+    for row in jobs.unfinished(connection):
+        attempt = jobs.open_attempt(connection, row)
+        if attempt is None:
+            continue
+        machines = [
+            i
+            for i in instances.of_owner(connection, row.id)
+            if i.attempt == attempt.number and i.created_at >= attempt.created_at
+        ]
+        reports = [_report(machine, attempt) for machine in machines]
+        if row.state is J.PLACING and any(r and r["state"] != "starting" for r in reports):
+            jobs.update_attempt(connection, attempt.id, running_at=now)
+            row = jobs.move(
+                connection, row, J.RUNNING, "running", now, started_at=row.started_at or now
+            )
+        outcome = _outcome(machines, reports, now)
+        if outcome is not None:
+            _close(connection, row, attempt, outcome, now)
+
+
+def runtime(attempts: list[AttemptRow], now: datetime) -> timedelta:
+    """How long a job has run, over all its attempts."""
+    spans = ((a.ended_at or now) - a.running_at for a in attempts if a.running_at is not None)
+    return sum(spans, timedelta())
+
+
+def _report(machine: InstanceRow, attempt: AttemptRow) -> dict[str, Any] | None:
+    """What the machine's agent last said of this attempt's task."""
+    tasks = (machine.agent or {}).get("tasks", [])
+    return next((task for task in tasks if task["id"] == attempt.id), None)
+
+
+def _outcome(
+    machines: list[InstanceRow], reports: list[dict[str, Any] | None], now: datetime
+) -> Outcome | None:
+    exits = [_exit(r, m, now) for r, m in zip(reports, machines, strict=True)]
+    for found in exits:
+        if found is not None and found.state != "succeeded":
+            return found
+    if machines and all(found is not None for found in exits):
+        return Outcome("succeeded", "completed")
+    for machine in machines:
+        if not machine.state.live or machine.state in (I.LOST, I.TERMINATING):
+            return _lost(machine)
+    return None
+
+
+def _exit(report: dict[str, Any] | None, machine: InstanceRow, now: datetime) -> Outcome | None:
+    """The outcome of a task that has exited; None while it has not, or its last words are due."""
+    if report is None or report["state"] != "exited":
+        return None
+    code, message = report.get("exit_code"), report.get("message")
+    if code == LEFT_ON_NOTICE or report.get("drained"):
+        reason = "reclaim-notice" if machine.notice_deadline is not None else machine.reason
+        return Outcome("interrupted", reason, message)
+    if code is None and report.get("signal") is None:
+        return Outcome("interrupted", "task-lost", message or "Nobody saw how the task ended.")
+    if not report.get("shipped", True) and _may_speak(machine, now):
+        return None
+    if code == 0:
+        return Outcome("succeeded", "completed")
+    what = f"it ended with exit code {code}" if code is not None else "it was killed"
+    return Outcome("failed", "task-failed", message or f"The job's command failed: {what}.")
+
+
+def _may_speak(machine: InstanceRow, now: datetime) -> bool:
+    """Whether the machine can still send the rest of a task's output."""
+    heard = machine.agent_seen_at
+    return (
+        machine.state in (I.READY, I.DRAINING, I.BOOTING)
+        and heard is not None
+        and now - heard < SHIPPING_LIMIT
+    )
+
+
+def _lost(machine: InstanceRow) -> Outcome:
+    if machine.reason in _PERMANENT:
+        return Outcome("failed", machine.reason, machine.message)
+    return Outcome("interrupted", machine.reason, machine.message)
+
+
+def _close(
+    connection: Connection, row: JobRow, attempt: AttemptRow, outcome: Outcome, now: datetime
+) -> None:
+    jobs.update_attempt(
+        connection,
+        attempt.id,
+        state=outcome.state,
+        reason=outcome.reason,
+        message=outcome.message,
+        ended_at=now,
+    )
+    if outcome.state == "interrupted":
+        used = runtime(jobs.attempts(connection, row.id), now).total_seconds()
+        if used >= row.max_runtime_s:
+            outcome = Outcome("failed", "time-limit", _over_limit(row))
+        else:
+            _requeue(connection, row, attempt, outcome, now)
+            return
+    state = J.SUCCEEDED if outcome.state == "succeeded" else J.FAILED
+    if row.state is J.PLACING and state is J.SUCCEEDED:
+        row = jobs.move(connection, row, J.RUNNING, "running", now, started_at=now)
+    jobs.move(connection, row, state, outcome.reason, now, message=outcome.message)
+    ledger.release(connection, row.id, now)
+
+
+def _requeue(
+    connection: Connection, row: JobRow, attempt: AttemptRow, outcome: Outcome, now: datetime
+) -> None:
+    """To the queue again; a machine that never got to run the task costs a moment's pause."""
+    row = jobs.move(connection, row, J.INTERRUPTED, outcome.reason, now, message=outcome.message)
+    never_ran = attempt.running_at is None and outcome.reason not in ("capacity", "quota")
+    jobs.move(
+        connection,
+        row,
+        J.QUEUED,
+        outcome.reason,
+        now,
+        message=outcome.message,
+        not_before=now + _LAUNCH_BACKOFF if never_ran else None,
+    )
+
+
+def enforce_time_limits(connection: Connection, now: datetime) -> None:
+    """End jobs that have run for as long as they asked for: the budget counts on it."""
+    for row in jobs.unfinished(connection):
+        if row.state is not J.RUNNING:
+            continue
+        attempts = jobs.attempts(connection, row.id)
+        if runtime(attempts, now).total_seconds() < row.max_runtime_s:
+            continue
+        for attempt in attempts:
+            if attempt.state == "open":
+                jobs.update_attempt(
+                    connection, attempt.id, state="failed", reason="time-limit", ended_at=now
+                )
+        jobs.move(connection, row, J.FAILED, "time-limit", now, message=_over_limit(row))
+        ledger.release(connection, row.id, now)
+
+
+def _over_limit(row: JobRow) -> str:
+    return (
+        f"The job ran for its whole max_runtime of {row.max_runtime_s:.0f} s without ending; "
+        "submit it again with a longer one, and it resumes from its last checkpoint "
+        f"if it gets the same checkpoint folder {row.checkpoint_uri}."
+    )

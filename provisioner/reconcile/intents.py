@@ -1,0 +1,362 @@
+"""From decisions to rows: each is checked against the state of now and recorded as an intent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from policies.plan import ActionKind, Decision, Rank, TargetKind
+from policies.world import Desire, InstanceState, JobState, Offer, OwnerKind, PurchaseMode
+from provisioner.ids import launch_id, new_id
+from provisioner.store import actions, instances, jobs, journal, ledger, workstations
+from provisioner.store.actions import ActionRow, ActionState, CallKind
+from provisioner.store.engine import Connection
+from provisioner.store.instances import InstanceRow
+from provisioner.store.jobs import AttemptRow
+
+I = InstanceState
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What all intents of one tick share."""
+
+    now: datetime
+    epoch: int
+    installation_id: str
+    offers: tuple[Offer, ...]
+
+
+def record(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
+    """Turn one decision into rows; nothing when the world has moved on since the snapshot."""
+    handler = {
+        ActionKind.LAUNCH: _launch,
+        ActionKind.START: _start,
+        ActionKind.STOP: _stop,
+        ActionKind.TERMINATE: _terminate,
+        ActionKind.DRAIN: _drain,
+        ActionKind.DELETE_VOLUME: _delete_volume,
+        ActionKind.WARN: _warn,
+        ActionKind.NOTIFY: _notify,
+        ActionKind.NOTHING: _nothing,
+    }[decision.action]
+    handler(connection, decision, decision_id, tick)
+
+
+def intend(
+    connection: Connection,
+    kind: CallKind,
+    subject_id: str,
+    provider: str,
+    epoch: int,
+    now: datetime,
+    decision_id: str | None = None,
+) -> bool:
+    """Record the intent to make a call; False when its subject has an open one."""
+    return actions.insert(
+        connection,
+        ActionRow(
+            id=new_id("act"),
+            kind=kind,
+            subject_id=subject_id,
+            provider=provider,
+            state=ActionState.INTENDED,
+            epoch=epoch,
+            tries=0,
+            not_before=now,
+            error_code=None,
+            error=None,
+            decision_id=decision_id,
+            created_at=now,
+            updated_at=now,
+        ),
+    )
+
+
+def _launch(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
+    offer = decision.offers[0]
+    if decision.target_kind is TargetKind.WORKSTATION:
+        _launch_workstation(connection, decision.target_id, offer, decision_id, tick)
+    elif decision.target_kind is TargetKind.JOB:
+        _launch_job(connection, decision.target_id, offer, decision_id, tick)
+
+
+def _launch_workstation(
+    connection: Connection, id: str, offer: Offer, decision_id: str, tick: Tick
+) -> None:
+    row = workstations.get(connection, id)
+    if row is None or row.desire is not Desire.ON:
+        return
+    if any(i.state.live for i in instances.of_owner(connection, id)):
+        return
+    attempt = row.attempt + 1
+    workstations.update(connection, id, attempt=attempt, trouble=None)
+    _plan_instance(
+        connection,
+        offer,
+        decision_id,
+        tick,
+        owner_kind=OwnerKind.WORKSTATION,
+        owner_id=id,
+        team_id=row.team_id,
+        generation=row.generation,
+        attempt=attempt,
+        volume_id=row.volume_id,
+    )
+
+
+def _launch_job(
+    connection: Connection, id: str, offer: Offer, decision_id: str, tick: Tick
+) -> None:
+    row = jobs.get(connection, id)
+    if row is None or row.state is not JobState.QUEUED:
+        return
+    number = row.attempt + 1
+    jobs.move(connection, row, JobState.PLACING, "placing", tick.now, attempt=number)
+    jobs.insert_attempt(
+        connection,
+        AttemptRow(
+            id=new_id("att"),
+            job_id=id,
+            number=number,
+            state="open",
+            reason=None,
+            message=None,
+            created_at=tick.now,
+            running_at=None,
+            first_step_at=None,
+            ended_at=None,
+            resumed_step=None,
+            step=None,
+            checkpoint_step=None,
+        ),
+    )
+    for slot in range(row.nodes):
+        _plan_instance(
+            connection,
+            offer,
+            decision_id,
+            tick,
+            owner_kind=OwnerKind.JOB,
+            owner_id=id,
+            team_id=row.team_id,
+            generation=1,
+            attempt=number,
+            slot=slot,
+        )
+
+
+def _plan_instance(
+    connection: Connection,
+    offer: Offer,
+    decision_id: str,
+    tick: Tick,
+    *,
+    owner_kind: OwnerKind,
+    owner_id: str,
+    team_id: str,
+    generation: int,
+    attempt: int,
+    slot: int = 0,
+    volume_id: str | None = None,
+) -> None:
+    id = new_id("ins")
+    instances.insert(
+        connection,
+        InstanceRow(
+            id=id,
+            owner_kind=owner_kind,
+            owner_id=owner_id,
+            team_id=team_id,
+            generation=generation,
+            attempt=attempt,
+            slot=slot,
+            launch_id=launch_id(
+                tick.installation_id, owner_id, generation, attempt, slot, offer.id
+            ),
+            provider=offer.provider,
+            machine_id=None,
+            offer=offer,
+            on_demand_price=_on_demand_price(offer, tick.offers),
+            volume_id=volume_id,
+            state=I.PLANNED,
+            reason="decided",
+            message=None,
+            state_since=tick.now,
+            created_at=tick.now,
+            ready_at=None,
+            ended_at=None,
+            missing_count=0,
+            last_listed_at=None,
+            agent_seen_at=None,
+            agent_boot_id=None,
+            agent=None,
+            notice_deadline=None,
+            bootstrap_sha256=None,
+            agent_sha256=None,
+            decision_id=decision_id,
+        ),
+    )
+    intend(connection, CallKind.LAUNCH, id, offer.provider, tick.epoch, tick.now, decision_id)
+
+
+def _on_demand_price(offer: Offer, offers: tuple[Offer, ...]) -> Any:
+    """What the same machine costs on demand; None when that is not sold."""
+    same = [
+        o.price_per_hour
+        for o in offers
+        if o.mode is PurchaseMode.ON_DEMAND
+        and (o.provider, o.zone, o.instance_type)
+        == (offer.provider, offer.zone, offer.instance_type)
+        and o.currency == offer.currency
+    ]
+    return same[0] if same else None
+
+
+def _start(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
+    row = _subject(connection, decision)
+    if row is None or row.state not in (I.STOPPED, I.HIBERNATED):
+        return
+    provider, epoch = row.provider, tick.epoch
+    if intend(connection, CallKind.START, row.id, provider, epoch, tick.now, decision_id):
+        instances.move(connection, row, I.STARTING, _why(decision), tick.now)
+
+
+def _stop(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
+    _switch_off(connection, decision, tick)
+    row = _subject(connection, decision)
+    if row is None or row.state not in (I.READY, I.BOOTING):
+        return
+    provider, epoch = row.provider, tick.epoch
+    if intend(connection, CallKind.STOP, row.id, provider, epoch, tick.now, decision_id):
+        instances.move(connection, row, I.STOPPING, _why(decision), tick.now)
+
+
+def _terminate(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
+    if decision.target_kind is TargetKind.WORKSTATION:
+        _switch_off(connection, decision, tick)
+    row = _subject(connection, decision)
+    if row is None or row.state is I.TERMINATING or not row.state.live:
+        return
+    pending = actions.open_by_subject(connection).get(row.id)
+    if pending is not None and pending.kind is not CallKind.TERMINATE:
+        if pending.state is ActionState.SUBMITTED:
+            return  # its outcome must be known first
+        actions.update(connection, pending.id, ActionState.ABANDONED, tick.now)
+    if row.state is I.PLANNED:
+        instances.move(connection, row, I.TERMINATED, _why(decision), tick.now)
+        return
+    provider, epoch = row.provider, tick.epoch
+    if intend(connection, CallKind.TERMINATE, row.id, provider, epoch, tick.now, decision_id):
+        instances.move(connection, row, I.TERMINATING, _why(decision), tick.now)
+
+
+def _switch_off(connection: Connection, decision: Decision, tick: Tick) -> None:
+    """A rule's stop is kept: only a person turns the workstation on again."""
+    if decision.target_kind is not TargetKind.WORKSTATION:
+        return
+    row = workstations.get(connection, decision.target_id)
+    if row is None or row.desire is not Desire.ON:
+        return
+    reason = decision.because[0].rank.value if decision.because else "policy"
+    workstations.update(
+        connection,
+        row.id,
+        desire=Desire.OFF,
+        desire_reason=reason,
+        warned_at=None,
+        waiting_since=None,
+    )
+    ledger.release(connection, row.id, tick.now)
+    journal.record(
+        connection,
+        tick.now,
+        "workstation.stopped",
+        row.id,
+        team_id=row.team_id,
+        reason=reason,
+        text=decision.because[0].text if decision.because else None,
+    )
+
+
+def _drain(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
+    for row in _drained(connection, decision):
+        if row.state is I.READY:
+            changes: dict[str, Any] = {"decision_id": decision_id}
+            instances.move(connection, row, I.DRAINING, _why(decision), tick.now, **changes)
+
+
+def _drained(connection: Connection, decision: Decision) -> list[InstanceRow]:
+    if decision.target_kind is TargetKind.JOB:
+        rows = instances.of_owner(connection, decision.target_id)
+        return [row for row in rows if row.state.live]
+    row = _subject(connection, decision)
+    return [] if row is None else [row]
+
+
+def _delete_volume(
+    connection: Connection, decision: Decision, decision_id: str, tick: Tick
+) -> None:
+    row = workstations.get(connection, decision.target_id)
+    if row is None or row.deleted_at is not None:
+        return
+    volume = workstations.volume_of(connection, row.volume_id)
+    if volume["deleted_at"] is not None:
+        workstations.update(connection, row.id, deleted_at=tick.now)
+    elif not volume["seen"]:
+        workstations.update_volume(connection, volume["id"], deleted_at=tick.now)
+    else:
+        workstations.update_volume(connection, volume["id"], deleting=True)
+        kind, provider = CallKind.DELETE_VOLUME, volume["provider"]
+        intend(connection, kind, volume["id"], provider, tick.epoch, tick.now, decision_id)
+
+
+def _warn(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
+    row = workstations.get(connection, decision.target_id)
+    if row is None or row.warned_at is not None:
+        return
+    workstations.update(connection, row.id, warned_at=tick.now)
+    _tell(connection, "workstation.warned", decision, decision_id, tick, row.team_id)
+
+
+def _notify(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
+    kind = f"{decision.target_kind}.notice"
+    _tell(connection, kind, decision, decision_id, tick, None)
+
+
+def _nothing(connection: Connection, decision: Decision, _id: str, _tick: Tick) -> None:
+    if decision.target_kind is TargetKind.WORKSTATION and decision.acts_at is None:
+        row = workstations.get(connection, decision.target_id)
+        if row is not None and row.warned_at is not None:
+            workstations.update(connection, row.id, warned_at=None)
+
+
+def _tell(
+    connection: Connection,
+    kind: str,
+    decision: Decision,
+    decision_id: str,
+    tick: Tick,
+    team_id: str | None,
+) -> None:
+    journal.record(
+        connection,
+        tick.now,
+        kind,
+        decision.target_id,
+        team_id=team_id,
+        decision=decision_id,
+        text="; ".join(reason.text for reason in decision.because),
+    )
+
+
+def _subject(connection: Connection, decision: Decision) -> InstanceRow | None:
+    return instances.get(connection, decision.instance_id) if decision.instance_id else None
+
+
+def _why(decision: Decision) -> str:
+    if not decision.because:
+        return "decided"
+    first = decision.because[0]
+    return first.rule[:32] if first.rank in (Rank.SAFETY, Rank.DESIRE) else first.rank.value

@@ -1,0 +1,81 @@
+"""What to do about each error of a provider: one reaction each, in one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from provisioner.errors import (
+    Ambiguous,
+    AuthError,
+    CapacityError,
+    InvalidRequest,
+    NotFound,
+    ProviderError,
+    QuotaError,
+    ThrottledError,
+)
+
+
+class Reaction(StrEnum):
+    """What becomes of the action."""
+
+    NEXT_OFFER = "next-offer"
+    """This launch is over; its owner is placed again, elsewhere while the cooldown lasts."""
+    RETRY = "retry"
+    """The same call again, later."""
+    GIVE_UP = "give-up"
+    """It can never work: the owner is told."""
+    GONE = "gone"
+    """Treat the machine as gone."""
+    LOOK_FIRST = "look-first"
+    """Observe before anything is sent again."""
+
+
+class Scope(StrEnum):
+    """How much of the provider is cooled down."""
+
+    NONE = "none"
+    OFFER = "offer"
+    REGION = "region"
+    PROVIDER = "provider"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    reaction: Reaction
+    cools: Scope = Scope.NONE
+    for_: timedelta = timedelta()
+    tell: bool = False
+    """Whether an administrator has to do something."""
+
+
+_TABLE: tuple[tuple[type[ProviderError], Rule], ...] = (
+    (CapacityError, Rule(Reaction.NEXT_OFFER, Scope.OFFER, timedelta(seconds=30))),
+    (QuotaError, Rule(Reaction.NEXT_OFFER, Scope.REGION, timedelta(minutes=10), tell=True)),
+    (ThrottledError, Rule(Reaction.RETRY)),
+    (AuthError, Rule(Reaction.NEXT_OFFER, Scope.PROVIDER, timedelta(minutes=10), tell=True)),
+    (InvalidRequest, Rule(Reaction.GIVE_UP)),
+    (NotFound, Rule(Reaction.GONE)),
+    (Ambiguous, Rule(Reaction.LOOK_FIRST)),
+    (ProviderError, Rule(Reaction.NEXT_OFFER, Scope.OFFER, timedelta(seconds=30), tell=True)),
+)
+
+
+def rule_for(error: ProviderError) -> Rule:
+    """The rule of the most specific class in the table."""
+    return next(rule for kind, rule in _TABLE if isinstance(error, kind))
+
+
+def retry_delay(tries: int, advice_s: float | None = None) -> timedelta:
+    """Exponential from 2 s to 2 min, or what the provider asked for when that is longer."""
+    own = min(2.0 * 2 ** min(tries, 10), 120.0)
+    return timedelta(seconds=max(own, advice_s or 0.0))
+
+
+def cooled_scope(scope: Scope, offer_id: str) -> str | None:
+    """The prefix of an offer's id that a rule cools."""
+    parts = offer_id.split("/")
+    kept = {Scope.OFFER: len(parts), Scope.REGION: 2, Scope.PROVIDER: 1, Scope.NONE: 0}[scope]
+    return "/".join(parts[:kept]) or None

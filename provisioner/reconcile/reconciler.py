@@ -1,0 +1,237 @@
+"""The reconciler: one tick makes the world a little more like what is wanted.
+
+    observe -> mirror -> settle -> snapshot -> decide -> record intents -> perform
+
+It may be stopped at any point and go on from the rows. Only the lease holder ticks; each write
+carries the lease's epoch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from policies.codec import plan_from_dict, plan_to_dict, snapshot_to_dict
+from policies.decide import decide
+from policies.plan import ActionKind, Decision, Plan
+from policies.world import BudgetView, Snapshot
+from provisioner import crashpoints
+from provisioner.calls import Calls
+from provisioner.clock import Clock
+from provisioner.crashpoints import Point
+from provisioner.errors import StaleEpochError
+from provisioner.ids import new_id
+from provisioner.jobs.settle import enforce_time_limits, settle
+from provisioner.offers.catalogue import Catalogue
+from provisioner.policybook import active_texts, load_active
+from provisioner.providers.registry import Providers
+from provisioner.reconcile import intents, snapshot
+from provisioner.reconcile.deadlines import enforce_deadlines
+from provisioner.reconcile.mirror import mirror
+from provisioner.reconcile.observe import PRICES_EVERY, Observation, PriceQuestion, observe
+from provisioner.reconcile.perform import Performer, Request
+from provisioner.store import actions, instances, journal, lease, ledger, workstations
+from provisioner.store.engine import Connection, Store
+from provisioner.store.lease import Lease
+from provisioner.store.resources import volume_series
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderHealth:
+    """How a provider answered last."""
+
+    name: str
+    listed_at: datetime | None = None
+    error: str | None = None
+
+
+class Reconciler:
+    """Ticks under a lease. Everything that acts is given; nothing is found."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        calls: Calls,
+        providers: Providers,
+        catalogue: Catalogue,
+        installation_id: str,
+        request: Request,
+        budgets: Callable[[Connection, datetime], Iterable[BudgetView]],
+        lease_s: float,
+        poke: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._calls = calls
+        self._providers = providers
+        self._catalogue = catalogue
+        self._installation_id = installation_id
+        self._budgets = budgets
+        self._lease_s = lease_s
+        self._holder = new_id("rec")
+        self._lease: Lease | None = None
+        self._performer = Performer(providers, calls, clock, request, poke)
+        self._priced_at: dict[str, datetime] = {}
+        self.health: dict[str, ProviderHealth] = {n: ProviderHealth(n) for n in providers}
+        self.last_tick_at: datetime | None = None
+        self.last_tick_s: float | None = None
+
+    @property
+    def held(self) -> Lease | None:
+        """The lease, while this is the one that reconciles."""
+        return self._lease
+
+    def tick(self) -> bool:
+        """One round; False when somebody else holds the lease."""
+        started = self._clock.now()
+        self._lease = lease.acquire(self._store, self._holder, self._lease_s)
+        if self._lease is None:
+            return False
+        try:
+            self._tick(self._lease)
+        except StaleEpochError as error:
+            _log.warning("%s", error)
+            self._lease = None
+            return False
+        self.last_tick_at = self._clock.now()
+        self.last_tick_s = (self.last_tick_at - started).total_seconds()
+        return True
+
+    def refresh_offers(self) -> None:
+        """Ask every provider for its offers, without touching a row."""
+        for provider in self._providers.values():
+            seen = observe(provider, (), self._calls, self._clock.now())
+            self._note(seen)
+
+    def release(self) -> None:
+        """Let another one take over at once."""
+        if self._lease is not None:
+            lease.release(self._store, self._lease)
+            self._lease = None
+
+    def _tick(self, held: Lease) -> None:
+        observations = self._observe()
+        crashpoints.reach(Point.OBSERVED)
+        with self._fenced(held)() as connection:
+            self._mirror(connection, observations, held)
+        crashpoints.reach(Point.MIRRORED)
+        with self._store.read() as connection:
+            taken = self.snapshot(connection)
+            plan = decide(taken, load_active(connection))
+        crashpoints.reach(Point.DECIDED)
+        with self._fenced(held)() as connection:
+            self._record(connection, taken, plan, held)
+            due = actions.due(connection, self._clock.now())
+        crashpoints.reach(Point.RECORDED)
+        self._performer.perform(due, self._fenced(held))
+
+    def snapshot(self, connection: Connection) -> Snapshot:
+        """The world as of now."""
+        return snapshot.take(connection, self._catalogue.all(), self._budgets, self._clock.now())
+
+    def _observe(self) -> list[Observation]:
+        now = self._clock.now()
+        seen = []
+        for provider in self._providers.values():
+            observation = observe(
+                provider, self._price_questions(provider.name, now), self._calls, now
+            )
+            self._note(observation)
+            seen.append(observation)
+        return seen
+
+    def _note(self, seen: Observation) -> None:
+        before = self.health[seen.provider]
+        if seen.listing is None:
+            self.health[seen.provider] = replace(before, error=seen.error)
+            _log.warning("provider %s: %s", seen.provider, seen.error)
+            return
+        self.health[seen.provider] = ProviderHealth(seen.provider, seen.at)
+        self._catalogue.update(seen.provider, seen.offers, seen.at)
+
+    def _price_questions(self, provider: str, now: datetime) -> list[PriceQuestion]:
+        """The offers whose prices are due: of machines that run, or have just begun or ended."""
+        with self._store.read() as connection:
+            rows = instances.live(connection, provider)
+        starts: dict[str, PriceQuestion] = {}
+        for row in rows:
+            asked = self._priced_at.get(row.offer.id)
+            due = asked is None or now - asked >= PRICES_EVERY or row.state_since >= asked
+            if due:
+                start = min(row.created_at, asked or row.created_at) - timedelta(hours=1)
+                known = starts.get(row.offer.id)
+                if known is None or start < known.start:
+                    starts[row.offer.id] = PriceQuestion(row.offer, start)
+        for offer_id in starts:
+            self._priced_at[offer_id] = now
+        return list(starts.values())
+
+    def _mirror(self, connection: Connection, observations: list[Observation], held: Lease) -> None:
+        now = self._clock.now()
+        for seen in observations:
+            provider = self._providers[seen.provider]
+            mirror(connection, seen, provider.capabilities, held.epoch, now)
+            price = provider.volume_price()
+            if price is not None and workstations.volumes(connection, seen.provider):
+                ledger.add_prices(connection, volume_series(seen.provider), [price])
+        enforce_deadlines(connection, held.epoch, now)
+        enforce_time_limits(connection, now)
+        settle(connection, now)
+        snapshot.note_spot_drought(connection, self._catalogue.all(), now)
+
+    def _record(self, connection: Connection, taken: Snapshot, plan: Plan, held: Lease) -> None:
+        """Intents for all that is to be done; decisions that are news are kept with their world."""
+        last = {id: row["body"] for id, row in journal.latest_decisions(connection).items()}
+        news = [d for d in plan.decisions if _is_news(d, last.get(d.target_id))]
+        ids = {d.target_id: new_id("dec") for d in news}
+        if news:
+            journal.store_snapshot(
+                connection,
+                taken.id,
+                taken.now,
+                snapshot_to_dict(taken),
+                active_texts(connection),
+            )
+        for decision in news:
+            journal.store_decision(
+                connection,
+                id=ids[decision.target_id],
+                snapshot_id=taken.id,
+                at=taken.now,
+                target_kind=decision.target_kind,
+                target_id=decision.target_id,
+                action=decision.action,
+                body=plan_to_dict(Plan(taken.id, (decision,))),
+            )
+        tick = intents.Tick(self._clock.now(), held.epoch, self._installation_id, taken.offers)
+        for decision in plan.decisions:
+            if decision.action is ActionKind.NOTIFY and decision.target_id not in ids:
+                continue  # said already
+            intents.record(connection, decision, ids.get(decision.target_id, ""), tick)
+
+    def _fenced(self, held: Lease) -> Callable[[], AbstractContextManager[Connection]]:
+        return lambda: lease.fenced(self._store, held)
+
+
+def _is_news(decision: Decision, last: Mapping[str, object] | None) -> bool:
+    """Whether it differs from the target's decision before in more than its figures."""
+    if last is None:
+        return True
+    (before,) = plan_from_dict(last).decisions
+    return _essence(before) != _essence(decision)
+
+
+def _essence(decision: Decision) -> tuple[object, ...]:
+    return (
+        decision.action,
+        decision.instance_id,
+        tuple((r.rank, r.rule, r.where) for r in decision.because),
+        decision.offers[:1],
+    )

@@ -1,0 +1,184 @@
+"""From rows to the one value that a decision is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from policies.world import (
+    BudgetView,
+    Condition,
+    Cooldown,
+    Hold,
+    Instance,
+    InstanceState,
+    Job,
+    JobState,
+    Offer,
+    OwnerKind,
+    PurchaseMode,
+    Snapshot,
+    Workstation,
+)
+from provisioner.ids import new_id
+from provisioner.jobs.settle import runtime
+from provisioner.store import cooldowns, instances, jobs, people, workstations
+from provisioner.store.engine import Connection
+from provisioner.store.instances import InstanceRow
+from provisioner.store.jobs import JobRow
+from provisioner.store.workstations import WorkstationRow
+
+UNREACHABLE_AFTER = timedelta(seconds=60)
+
+Names = Mapping[str, str]
+Budgets = Callable[[Connection, datetime], Iterable[BudgetView]]
+
+
+def take(
+    connection: Connection, offers: tuple[Offer, ...], budgets: Budgets, now: datetime
+) -> Snapshot:
+    """The world as of now. Offers on cooldown are in it, and the cooldowns too."""
+    names = people.names(connection)
+    live = instances.live(connection)
+    by_owner: dict[str, list[InstanceRow]] = {}
+    for row in live:
+        if row.owner_id is not None:
+            by_owner.setdefault(row.owner_id, []).append(row)
+    cooled = cooldowns.active(connection, now)
+    return Snapshot(
+        id=new_id("snap"),
+        now=now,
+        offers=offers,
+        instances=tuple(_instance(row, now) for row in live),
+        workstations=tuple(
+            _workstation(connection, row, by_owner.get(row.id, ()), names)
+            for row in workstations.present(connection)
+            if row.not_before is None or row.not_before <= now
+        ),
+        jobs=tuple(
+            _job(connection, row, by_owner.get(row.id, ()), names, now)
+            for row in _jobs(connection, by_owner)
+            if row.not_before is None or row.not_before <= now or row.state is not JobState.QUEUED
+        ),
+        budgets=tuple(budgets(connection, now)),
+        cooldowns=cooled,
+        team_timezones=people.timezones(connection),
+    )
+
+
+def note_spot_drought(connection: Connection, offers: tuple[Offer, ...], now: datetime) -> None:
+    """Remember since when no spot offer can be had for a queued job."""
+    cooled = cooldowns.active(connection, now)
+    for row in jobs.unfinished(connection):
+        if row.state is not JobState.QUEUED:
+            continue
+        dry = not any(_has(offer, row, cooled) for offer in offers)
+        if dry and row.no_spot_since is None:
+            jobs.update(connection, row.id, no_spot_since=now)
+        elif not dry and row.no_spot_since is not None:
+            jobs.update(connection, row.id, no_spot_since=None)
+
+
+def _has(offer: Offer, row: JobRow, cooled: tuple[Cooldown, ...]) -> bool:
+    asked, has = row.needs.resources, offer.resources
+    return (
+        offer.mode is PurchaseMode.SPOT
+        and has.cpus >= asked.cpus
+        and has.memory_gib >= asked.memory_gib
+        and has.gpus >= asked.gpus
+        and not any(c.covers(offer.id) for c in cooled)
+    )
+
+
+def _jobs(connection: Connection, by_owner: Mapping[str, list[InstanceRow]]) -> list[JobRow]:
+    """Unfinished jobs, and ended ones that still have machines."""
+    rows = {row.id: row for row in jobs.unfinished(connection)}
+    for owner_id, machines in by_owner.items():
+        if owner_id not in rows and machines[0].owner_kind is OwnerKind.JOB:
+            ended = jobs.get(connection, owner_id)
+            if ended is not None:
+                rows[owner_id] = ended
+    return list(rows.values())
+
+
+def _instance(row: InstanceRow, now: datetime) -> Instance:
+    telemetry = (row.agent or {}).get("telemetry") or {}
+    conditions = set()
+    if row.notice_deadline is not None:
+        conditions.add(Condition.INTERRUPTING)
+    heard = row.agent_seen_at or row.created_at
+    if row.state is InstanceState.READY and now - heard > UNREACHABLE_AFTER:
+        conditions.add(Condition.UNREACHABLE)
+    return Instance(
+        id=row.id,
+        owner_kind=row.owner_kind,
+        owner_id=row.owner_id,
+        attempt=row.attempt,
+        state=row.state,
+        offer=row.offer,
+        created_at=row.created_at,
+        ready_at=row.ready_at,
+        agent_seen_at=row.agent_seen_at,
+        cpu_percent=telemetry.get("cpu_percent"),
+        gpu_percent=telemetry.get("gpu_percent"),
+        notice_deadline=row.notice_deadline,
+        conditions=frozenset(conditions),
+    )
+
+
+def _workstation(
+    connection: Connection, row: WorkstationRow, machines: Iterable[InstanceRow], names: Names
+) -> Workstation:
+    hold = None
+    if row.hold_kind is not None:
+        hold = Hold(row.hold_kind, row.hold_until, row.hold_by or "")
+    # The home lies at one provider, and the machine must be where the home is.
+    provider = workstations.volume_of(connection, row.volume_id)["provider"]
+    return Workstation(
+        id=row.id,
+        name=row.name,
+        team=names[row.team_id],
+        user=names[row.owner_id],
+        needs=replace(row.needs, provider=provider),
+        desire=row.desire,
+        generation=row.generation,
+        instance_id=next((m.id for m in machines), None),
+        last_activity_at=row.last_activity_at,
+        started_by_person_at=row.started_by_person_at,
+        labels=tuple(sorted(row.labels.items())),
+        hold=hold,
+        warned_at=row.warned_at,
+        waiting_since=row.waiting_since,
+    )
+
+
+def _job(
+    connection: Connection,
+    row: JobRow,
+    machines: Iterable[InstanceRow],
+    names: Names,
+    now: datetime,
+) -> Job:
+    attempts = jobs.attempts(connection, row.id)
+    is_open = bool(attempts) and attempts[-1].state == "open"
+    used = runtime(attempts, now).total_seconds()
+    left = row.max_runtime_s - used
+    if row.step and row.total_steps and used > 0:
+        left = min(left, used * (row.total_steps - row.step) / row.step)
+    return Job(
+        id=row.id,
+        name=row.name,
+        team=names[row.team_id],
+        user=names[row.owner_id],
+        needs=row.needs,
+        state=row.state,
+        attempt=row.attempt,
+        queued_at=row.queued_at,
+        instance_ids=tuple(m.id for m in machines if is_open and m.attempt == row.attempt),
+        nodes=row.nodes,
+        deadline=row.deadline,
+        work_left_s=max(left, 0.0),
+        labels=tuple(sorted(row.labels.items())),
+        no_spot_since=row.no_spot_since,
+    )

@@ -1,0 +1,65 @@
+"""How the values of `policies.world` are kept in JSON columns."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from policies.world import Needs, Offer, PurchaseMode, Resources
+
+
+def resources_to_json(resources: Resources) -> dict[str, Any]:
+    return {
+        "cpus": resources.cpus,
+        "memory_gib": resources.memory_gib,
+        "gpus": resources.gpus,
+        "gpu_model": resources.gpu_model,
+    }
+
+
+def needs_to_json(needs: Needs) -> dict[str, Any]:
+    price = needs.max_price_per_hour
+    return {
+        "resources": resources_to_json(needs.resources),
+        "mode": needs.mode,
+        "provider": needs.provider,
+        "region": needs.region,
+        "max_price_per_hour": None if price is None else str(price),
+    }
+
+
+def needs_from_json(body: dict[str, Any]) -> Needs:
+    price = body["max_price_per_hour"]
+    return Needs(
+        resources=Resources(**body["resources"]),
+        mode=PurchaseMode(body["mode"]) if body["mode"] else None,
+        provider=body["provider"],
+        region=body["region"],
+        max_price_per_hour=None if price is None else Decimal(price),
+    )
+
+
+def offer_to_json(offer: Offer) -> dict[str, Any]:
+    return {
+        "id": offer.id,
+        "provider": offer.provider,
+        "region": offer.region,
+        "zone": offer.zone,
+        "instance_type": offer.instance_type,
+        "mode": offer.mode,
+        "resources": resources_to_json(offer.resources),
+        "price_per_hour": str(offer.price_per_hour),
+        "currency": offer.currency,
+        "can_stop": offer.can_stop,
+    }
+
+
+def offer_from_json(body: dict[str, Any]) -> Offer:
+    return Offer(
+        **{
+            **body,
+            "mode": PurchaseMode(body["mode"]),
+            "resources": Resources(**body["resources"]),
+            "price_per_hour": Decimal(body["price_per_hour"]),
+        }
+    )

@@ -1,0 +1,182 @@
+"""Instance rows: the machines that Roost holds, held, or is about to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, RowMapping
+
+from policies.world import InstanceState, Offer, OwnerKind
+from provisioner.errors import ConflictError
+from provisioner.states import check_instance_move
+from provisioner.store import journal
+from provisioner.store.codec import offer_from_json, offer_to_json
+from provisioner.store.tables import instance
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRow:
+    """One machine; columns as in the table."""
+
+    id: str
+    owner_kind: OwnerKind
+    owner_id: str | None
+    team_id: str | None
+    generation: int
+    attempt: int
+    slot: int
+    launch_id: str
+    provider: str
+    machine_id: str | None
+    offer: Offer
+    on_demand_price: Decimal | None
+    volume_id: str | None
+    state: InstanceState
+    reason: str
+    message: str | None
+    state_since: datetime
+    created_at: datetime
+    ready_at: datetime | None
+    ended_at: datetime | None
+    missing_count: int
+    last_listed_at: datetime | None
+    agent_seen_at: datetime | None
+    agent_boot_id: str | None
+    agent: dict[str, Any] | None
+    """The last heartbeat's body."""
+    notice_deadline: datetime | None
+    bootstrap_sha256: str | None
+    agent_sha256: str | None
+    decision_id: str | None
+
+
+LIVE = tuple(state.value for state in InstanceState if state.live)
+
+
+def insert(connection: Connection, row: InstanceRow) -> None:
+    values = {name: getattr(row, name) for name in InstanceRow.__dataclass_fields__}
+    connection.execute(instance.insert().values(values | {"offer": offer_to_json(row.offer)}))
+    journal.record(
+        connection,
+        row.created_at,
+        "instance.planned",
+        row.id,
+        team_id=row.team_id,
+        offer=row.offer.id,
+        owner=row.owner_id,
+        decision=row.decision_id,
+    )
+
+
+def get(connection: Connection, id: str) -> InstanceRow | None:
+    return _first(connection, instance.c.id == id)
+
+
+def by_launch_id(connection: Connection, launch_id: str) -> InstanceRow | None:
+    return _first(connection, instance.c.launch_id == launch_id)
+
+
+def by_agent(connection: Connection, sha256: str) -> InstanceRow | None:
+    return _first(connection, instance.c.agent_sha256 == sha256)
+
+
+def by_bootstrap(connection: Connection, sha256: str) -> InstanceRow | None:
+    return _first(connection, instance.c.bootstrap_sha256 == sha256)
+
+
+def live(connection: Connection, provider: str | None = None) -> list[InstanceRow]:
+    """All instances that may still exist, oldest first."""
+    where: list[sa.ColumnElement[bool]] = [instance.c.state.in_(LIVE)]
+    if provider is not None:
+        where.append(instance.c.provider == provider)
+    return select(connection, *where)
+
+
+def of_owner(connection: Connection, owner_id: str) -> list[InstanceRow]:
+    """All instances an owner ever had, oldest first."""
+    return select(connection, instance.c.owner_id == owner_id)
+
+
+def select(
+    connection: Connection, *where: sa.ColumnElement[bool], limit: int | None = None
+) -> list[InstanceRow]:
+    query = sa.select(instance).where(*where).order_by(instance.c.created_at, instance.c.id)
+    return [from_mapping(m) for m in connection.execute(query.limit(limit)).mappings()]
+
+
+def move(
+    connection: Connection,
+    row: InstanceRow,
+    state: InstanceState,
+    reason: str,
+    now: datetime,
+    *,
+    message: str | None = None,
+    **changes: Any,
+) -> InstanceRow:
+    """Take an instance to another state, if it is still in the state of `row`.
+
+    Raises:
+        ConflictError: the move is not allowed, or somebody else moved it meanwhile.
+    """
+    check_instance_move(row.id, row.state, state)
+    values = {"state": state, "reason": reason, "message": message, "state_since": now, **changes}
+    if not state.live:
+        values["ended_at"] = changes.get("ended_at") or now
+    result = connection.execute(
+        instance.update()
+        .where(instance.c.id == row.id, instance.c.state == row.state)
+        .values(values)
+    )
+    if result.rowcount != 1:
+        raise ConflictError(f"instance {row.id} is no longer {row.state}")
+    journal.record(
+        connection,
+        now,
+        "instance.moved",
+        row.id,
+        team_id=row.team_id,
+        old=row.state,
+        new=state,
+        reason=reason,
+        message=message,
+    )
+    moved = get(connection, row.id)
+    assert moved is not None
+    return moved
+
+
+def update(connection: Connection, id: str, **values: Any) -> None:
+    """Change facts beside the state."""
+    connection.execute(instance.update().where(instance.c.id == id).values(values))
+
+
+def count_missing(connection: Connection, ids: Iterable[str]) -> None:
+    """These live instances were not in a full listing."""
+    connection.execute(
+        instance.update()
+        .where(instance.c.id.in_(list(ids)))
+        .values(missing_count=instance.c.missing_count + 1)
+    )
+
+
+def _first(connection: Connection, where: sa.ColumnElement[bool]) -> InstanceRow | None:
+    mapping = connection.execute(sa.select(instance).where(where)).mappings().first()
+    return None if mapping is None else from_mapping(mapping)
+
+
+def from_mapping(mapping: RowMapping) -> InstanceRow:
+    """The typed row."""
+    return InstanceRow(
+        **{
+            **mapping,
+            "owner_kind": OwnerKind(mapping["owner_kind"]),
+            "state": InstanceState(mapping["state"]),
+            "offer": offer_from_json(mapping["offer"]),
+        }
+    )

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from provisioner.agent_wheel import AgentWheel, build_agent_wheel
+from provisioner.bootstrap import user_data
+from tests.trainer_agent.supervise.control_plane import (
+    BOOTSTRAP_TOKEN,
+    INSTANCE,
+    ControlPlane,
+    wait_until,
+)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> AgentWheel:
+    return build_agent_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture
+def control(wheel: AgentWheel) -> Iterator[ControlPlane]:
+    control = ControlPlane()
+    control.wheel = wheel.path.read_bytes()
+    control.open()
+    yield control
+    control.close()
+
+
+class Disk:
+    """A machine's disk and what boots from it."""
+
+    def __init__(self, folder: Path, script: str) -> None:
+        self.state = folder / "machine's disk"  # an awkward name on purpose
+        self.console = folder / "console"
+        self._script = folder / "user-data"
+        self._script.write_text(script)
+        self.boots: list[subprocess.Popen[bytes]] = []
+
+    def boot(self) -> subprocess.Popen[bytes]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "HOME") if name in os.environ}
+        env = kept | {"ROOST_STATE_DIR": str(self.state), "ROOST_PYTHON": sys.executable}
+        with self.console.open("ab") as console:
+            line = ["sh", str(self._script)]
+            boot = subprocess.Popen(line, env=env, cwd="/", stdout=console, stderr=console)
+        self.boots.append(boot)
+        return boot
+
+    def end(self) -> None:
+        for boot in self.boots:
+            boot.kill()
+            boot.wait()
+
+
+def script(control: ControlPlane, wheel: AgentWheel, sha256: str | None = None) -> str:
+    return user_data(
+        url=control.url + "/",
+        instance_id=INSTANCE,
+        bootstrap_token=BOOTSTRAP_TOKEN,
+        wheel_sha256=sha256 or wheel.sha256,
+        wheel_filename=wheel.filename,
+    )
+
+
+def test_a_machine_boots_twice_from_one_disk(
+    tmp_path: Path, control: ControlPlane, wheel: AgentWheel
+) -> None:
+    disk = Disk(tmp_path, script(control, wheel))
+    first = disk.boot()
+    try:
+        wait_until(lambda: control.heartbeats, "the first boot's heartbeat")
+        package = disk.state / "agent" / wheel.sha256
+        line = Path(f"/proc/{first.pid}/cmdline").read_text()
+        assert "trainer_agent.supervise" in line  # the script became the agent
+        assert BOOTSTRAP_TOKEN not in line + Path(f"/proc/{first.pid}/environ").read_text()
+        assert str(package) in Path(f"/proc/{first.pid}/environ").read_text()
+        wait_until(lambda: not (disk.state / "bootstrap-token").exists(), "the token is removed")
+        first.terminate()
+        assert first.wait(10) == 0
+        seen, booted = len(control.heartbeats), control.heartbeats[0]["boot_id"]
+        second = disk.boot()
+        wait_until(lambda: len(control.heartbeats) > seen, "the second boot's heartbeat")
+        assert control.heartbeats[-1]["boot_id"] != booted
+        wait_until(lambda: not (disk.state / "bootstrap-token").exists(), "removed again")
+        second.terminate()
+        assert second.wait(10) == 0
+    finally:
+        disk.end()
+    assert control.paths.count("/v1/agent/wheel") == 1
+    assert len(control.registrations) == 1
+    assert BOOTSTRAP_TOKEN not in disk.console.read_text()
+
+
+def test_it_waits_for_a_control_plane_that_is_away(
+    tmp_path: Path, control: ControlPlane, wheel: AgentWheel
+) -> None:
+    disk = Disk(tmp_path, script(control, wheel))
+    try:
+        with control.away():
+            disk.boot()
+            wait_until(
+                lambda: disk.console.exists() and "trying again" in disk.console.read_text(),
+                "it says so",
+            )
+        wait_until(lambda: control.heartbeats, "a heartbeat")
+    finally:
+        disk.end()
+
+
+def test_a_wheel_with_another_hash_is_not_unpacked(
+    tmp_path: Path, control: ControlPlane, wheel: AgentWheel
+) -> None:
+    disk = Disk(tmp_path, script(control, wheel, sha256="0" * 64))
+    try:
+        disk.boot()
+        wait_until(
+            lambda: disk.console.exists() and "its sha256 is" in disk.console.read_text(),
+            "it says so",
+        )
+        assert not list((disk.state / "agent").iterdir())
+        assert not control.registrations
+    finally:
+        disk.end()
+
+
+def test_values_are_data_and_never_code(tmp_path: Path) -> None:
+    awkward = "a'b\"$(touch pwned)`touch pwned`\n@URL@ \\"
+    text = user_data(
+        url="http://127.0.0.1:1",
+        instance_id=awkward,
+        bootstrap_token="t",
+        wheel_sha256="0",
+        wheel_filename=awkward,
+    )
+    stub = tmp_path / "python"  # prints what it is told instead of fetching
+    stub.write_text('#!/bin/sh\ncat >/dev/null\nprintf "%s|" "$ROOST_INSTANCE_ID" "$@"\n')
+    stub.chmod(0o755)
+    (tmp_path / "script").write_text(text)
+    env = {"PATH": os.environ["PATH"], "ROOST_PYTHON": str(stub), "ROOST_STATE_DIR": "state"}
+    shell = shutil.which("sh")
+    assert shell
+    done = subprocess.run(
+        [shell, "script"],
+        cwd=tmp_path,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.count(awkward + "|") == 3  # the id twice, and the filename
+    assert not (tmp_path / "pwned").exists()
+    assert (tmp_path / "state" / "bootstrap-token").stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,5 @@
+import sys
+
+from trainer_agent.supervise.agent import main
+
+sys.exit(main())
