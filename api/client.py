@@ -160,6 +160,9 @@ class Client:
     def costs(self, query: Json) -> Json:
         return self._get("/v1/costs", query)
 
+    def usage_intervals(self, owner: str | None = None) -> Iterator[Json]:
+        return self._all("/v1/usage-intervals", {"owner": owner})
+
     def report(self, team: str | None) -> str:
         return self._ask("GET", "/v1/reports/current", params=_given({"team": team})).text
 

@@ -177,8 +177,9 @@ async def _on_router_error(request: Request, error: Exception) -> JSONResponse:
 def _methods(request: Request) -> list[str]:
     """All methods of the path: the router names only those of the first route that matches."""
     routes: list[APIRoute] = request.app.state.endpoints
-    path = request.url.path
-    return sorted({m for r in routes if r.path_regex.match(path) for m in r.methods or ()})
+    matching = [route for route in routes if route.path_regex.match(request.url.path)]
+    closest = min(matching, key=lambda route: len(route.param_convertors)).path
+    return sorted({m for r in matching if r.path == closest for m in r.methods or ()})
 
 
 def _internal(occurrence: str) -> JSONResponse:

@@ -20,7 +20,6 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
-    PlainValidator,
     StringConstraints,
     WithJsonSchema,
 )
@@ -173,13 +172,12 @@ Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 Instant = Annotated[
     datetime,
-    PlainValidator(_instant),
-    WithJsonSchema({"type": "string", "format": "date-time"}),
+    BeforeValidator(_instant),
     Field(examples=["2026-11-02T18:00:00Z"]),
 ]
 MoneyIn = Annotated[
     Decimal,
-    PlainValidator(_money),
+    BeforeValidator(_money),
     WithJsonSchema({"type": "string", "pattern": _MONEY, "examples": ["12.50"]}),
 ]
 Money = Annotated[

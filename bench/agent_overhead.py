@@ -24,7 +24,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-RECIPE = "image_classification"
+RECIPE = "image-classification"
 LIMIT_S = 900
 
 

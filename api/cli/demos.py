@@ -12,7 +12,7 @@ from api.cli.output import Output, json_option
 @click.pass_obj
 def demo(output: Output) -> int:
     """Train through a preemption, on this machine alone, and show what happened."""
-    from api.cli.demo import demo as run
+    from api.demo import demo as run
 
     code: int = run(output.as_json)
     output.emitted = True

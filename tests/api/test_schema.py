@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import httpx
 import pytest
@@ -19,6 +20,8 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
+from api.app import create_app
+from provisioner.app import Roost
 from tests.api.conftest import Live, live, make_person
 
 CHECKS = [
@@ -62,17 +65,13 @@ def known(world: Live) -> dict[str, str]:
     }
 
 
-@pytest.fixture
-def document(world: Live, known: dict[str, str]) -> schemathesis.BaseSchema:
-    return schemathesis.openapi.from_url(f"{world.url}/openapi.json")
-
-
-schema = schemathesis.pytest.from_fixture("document")
+# The document does not depend on the control plane behind it, and the tests are made from it.
+schema = schemathesis.openapi.from_dict(create_app(cast(Roost, None)).openapi())
 
 
 @schema.parametrize()
 @settings(
-    max_examples=6,
+    max_examples=4,
     deadline=None,
     derandomize=True,
     database=None,
@@ -80,11 +79,11 @@ schema = schemathesis.pytest.from_fixture("document")
 )
 def test_the_api_does_what_its_document_says(case, world, known):
     headers = {"Authorization": f"Bearer {world.admin_token}"}
-    case.call_and_validate(headers=headers, checks=CHECKS)
+    case.call_and_validate(world.url, headers=headers, checks=CHECKS)
     real = {name: known[name] for name in case.path_parameters or {} if name in known}
     if real:
         case.path_parameters = {**case.path_parameters, **real}
-        case.call_and_validate(headers=headers, checks=CHECKS[:1])
+        case.call_and_validate(world.url, headers=headers, checks=CHECKS[:1])
 
 
 def _made(admin: httpx.Client, path: str, body: dict[str, object]) -> str:

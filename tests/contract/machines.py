@@ -54,9 +54,6 @@ class LocalMachines:
         specs = [spec for folder in folders if (spec := folder.spec())]
         for spec in specs:
             self.provider(installation=spec.installation).terminate(spec.launch_id)
-        for spec in specs:
-            provider = self.provider(installation=spec.installation)
-            wait_until(lambda p=provider, i=spec.launch_id: state_of(p, i) == "terminated")
         wait_until(lambda: not any(folder.alive() for folder in folders))
         assert not self.strays()
 

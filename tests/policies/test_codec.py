@@ -31,14 +31,14 @@ st.register_type_strategy(
 st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.from_type(Snapshot))
 def test_any_snapshot_comes_back_equal(snapshot: Snapshot) -> None:
     text = json.dumps(snapshot_to_dict(snapshot), allow_nan=False)
     assert snapshot_from_dict(json.loads(text)) == snapshot
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.from_type(Plan))
 def test_any_plan_comes_back_equal(plan: Plan) -> None:
     text = json.dumps(plan_to_dict(plan), allow_nan=False)

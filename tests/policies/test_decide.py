@@ -240,7 +240,7 @@ def done(
     return desk, (*others, replace(machine, state=state))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.sets(st.sampled_from(sorted(POLICIES))),
     st.integers(0, 7 * 24 * 4),

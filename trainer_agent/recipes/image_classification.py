@@ -20,7 +20,7 @@ from trainer_agent.recipes.strict import COSMETIC, RULE, Between, ConfigError, O
 from trainer_agent.train.randomness import make_deterministic
 from trainer_agent.train.training import Training
 
-NAME = "image_classification"
+NAME = "image-classification"
 EVAL_BATCH = 256
 _NO_OPTIMIZERS = {"Optimizer", "LBFGS", "SparseAdam", "Muon"}
 OPTIMIZERS = tuple(

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-RECIPES = {"image_classification": "trainer_agent.recipes.image_classification"}
+RECIPES = {"image-classification": "trainer_agent.recipes.image_classification"}
 """Module names, not modules: to say that a name is wrong, nobody needs torch."""

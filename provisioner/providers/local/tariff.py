@@ -123,5 +123,5 @@ def _from_json(since: datetime, value: dict[str, Any], now: LocalSettings) -> Ra
     fraction = Decimal(value["spot_price_fraction"])
     market = MarketSettings(seed=value["seed"], spot_price_fraction=fraction)
     traces = {zone: Trace.from_json(trace) for zone, trace in value["traces"].items()}
-    prices = {name: Decimal(value[name]) for name in _PRICES}
+    prices: dict[str, Any] = {name: Decimal(value[name]) for name in _PRICES}
     return Rates(since, replace(now, **prices), Market(market, traces))

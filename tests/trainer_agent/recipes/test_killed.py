@@ -40,7 +40,7 @@ class Rank:
         """A process as the agent starts it."""
         return subprocess.Popen(
             [
-                *(sys.executable, "-m", "trainer_agent.recipes", "image_classification"),
+                *(sys.executable, "-m", "trainer_agent.recipes", "image-classification"),
                 *("--config", config if isinstance(config, str) else json.dumps(config)),
             ],
             env={
@@ -186,4 +186,4 @@ def test_an_unknown_recipe_is_64() -> None:
     command = [sys.executable, "-m", "trainer_agent.recipes", "nothing"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
     assert done.returncode == 64
-    assert "image_classification" in done.stderr
+    assert "image-classification" in done.stderr

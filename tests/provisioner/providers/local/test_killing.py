@@ -117,7 +117,7 @@ def test_everything_killed_from_outside_ends_when_it_was_last_seen(
         os.kill(processes[who]["pid"], signal.SIGSTOP)
     for pid in [*local_machines.strays(), processes["init"]["pid"], processes["keeper"]["pid"]]:
         os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not folder.alive())
+    wait_until(lambda: not folder.alive() and not local_machines.strays())
     seen = folder.seen_alive_at()
     assert seen is not None
     machine = machine_of(provider)
