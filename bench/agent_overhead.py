@@ -16,12 +16,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 RECIPE = "image-classification"
@@ -59,23 +60,26 @@ def main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`stalled` is the share of the time in which the training stood still for its checkpoints."""
+    """`stalled` is the share of the time in which the training stood still for its checkpoints;
+    `cpu_s` is of all its processes from start to end, and moves less with what else runs here.
+    """
 
     steps_per_s: float
     stalled: float
+    cpu_s: float = 0.0
 
 
 def report(measured: dict[str, list[Run]]) -> None:
-    print(
-        f"\n{'variant':<10} {'steps/s':>8} {'ratio min':>10} {'median':>8} {'max':>8} {'stalled':>8}"
-    )
+    titles = ("ratio min", "median", "max", "stalled", "cpu ratio")
+    print(f"\n{'variant':<10} {'steps/s':>8}", *(f"{title:>9}" for title in titles))
     for variant, runs in measured.items():
-        pairs = zip(runs, measured["bare"], strict=True)
+        pairs = list(zip(runs, measured["bare"], strict=True))
         ratios = [run.steps_per_s / plain.steps_per_s for run, plain in pairs]
+        cpu = statistics.median(run.cpu_s / plain.cpu_s for run, plain in pairs)
         print(
             f"{variant:<10} {statistics.median(run.steps_per_s for run in runs):>8.2f} "
-            f"{min(ratios):>10.4f} {statistics.median(ratios):>8.4f} {max(ratios):>8.4f} "
-            f"{statistics.median(run.stalled for run in runs):>8.2%}"
+            f"{min(ratios):>9.4f} {statistics.median(ratios):>9.4f} {max(ratios):>9.4f} "
+            f"{statistics.median(run.stalled for run in runs):>9.2%} {cpu:>9.4f}"
         )
 
 
@@ -86,10 +90,19 @@ def measure(variant: str, epochs: int) -> Run:
     if every:
         config["checkpoint_every_steps"] = int(every)
     text = json.dumps(config)
+    before_s = children_cpu_s()
     with tempfile.TemporaryDirectory(prefix="agent-overhead-") as folder:
-        if kind == "bare":
-            return Run(float(run([sys.executable, __file__, "--bare", text], {})), 0.0)
-        return {"loop": under_loop, "shim": under_shim}[kind](Path(folder), text)
+        result = {"bare": alone, "loop": under_loop, "shim": under_shim}[kind](Path(folder), text)
+    return replace(result, cpu_s=children_cpu_s() - before_s)
+
+
+def children_cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def alone(_folder: Path, config: str) -> Run:
+    return Run(float(run([sys.executable, __file__, "--bare", config], {})), 0.0)
 
 
 def under_loop(folder: Path, config: str) -> Run:

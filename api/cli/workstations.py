@@ -156,6 +156,10 @@ def hold(output: Output, name: str, kind: str, until: str | None, release: bool)
 @click.pass_obj
 def exec_(output: Output, timeout_s: float, name: str, argv: tuple[str, ...]) -> int:
     """Run a command on a desk and end with its exit code. Options come before NAME."""
+    # Parsing ends at NAME, so that the command's own options stay its own; `--` is then still here.
+    argv = argv[1:] if argv[0] == "--" else argv
+    if not argv:
+        raise click.UsageError("Give a command after `--`.")
     with connect() as client:
         begun = client.exec(name, {"argv": list(argv), "timeout_s": timeout_s})
         ended = wait_for(

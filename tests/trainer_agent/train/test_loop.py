@@ -160,15 +160,15 @@ def test_a_loss_that_is_no_number_ends_the_training(job: Any) -> None:
 
 
 def test_resuming_takes_the_threads_of_the_checkpoint(job: Any) -> None:
-    assert job.attempt(noticed_in_evaluation, threads=2) == 75
-    assert job.attempt(threads=None) == 0
+    assert job.attempt(noticed_in_evaluation, threads=2, epochs=1) == 75
+    assert job.attempt(threads=None, epochs=1) == 0
     assert torch.get_num_threads() == 2
     (resumed,) = job.records("resumed")
     assert resumed["message"] is None
 
 
 def test_another_number_of_threads_by_choice_is_said(job: Any) -> None:
-    assert job.attempt(noticed_in_evaluation, threads=2) == 75
-    assert job.attempt(threads=1) == 0
+    assert job.attempt(noticed_in_evaluation, threads=2, epochs=1) == 75
+    assert job.attempt(threads=1, epochs=1) == 0
     (resumed,) = job.records("resumed")
     assert resumed["message"].endswith("threads 2 -> 1.")
