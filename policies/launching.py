@@ -60,6 +60,7 @@ def place(
         without_since=without_since,
         pressing=pressing,
         now=view.now,
+        desk=isinstance(owner, Workstation),
     )
     for offer, reason in bought.left_out:
         log.add(offer, reason)

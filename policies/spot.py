@@ -56,11 +56,13 @@ def purchase(
     without_since: datetime | None,
     pressing: Reason | None,
     now: datetime,
+    desk: bool = False,
 ) -> Purchase:
     """Order the available offers, which come cheapest first.
 
     `exist` are the offers that fit, cooled down ones included; `without_since` is since when
-    the target has found none in the preferred mode; `pressing` is a deadline's demand.
+    the target has found none in the preferred mode; `pressing` is a deadline's demand. A `desk`
+    is put on spot only where a policy or its person says so.
     """
     if pressing is not None:
         firm = [offer for offer in available if offer.mode is not PurchaseMode.SPOT]
@@ -68,7 +70,7 @@ def purchase(
         return Purchase((*firm, *rest), (pressing,))
     policy, capacity = strategy.policy, strategy.capacity
     if policy is None or capacity is None or capacity.prefer is None:
-        return Purchase(tuple(available))
+        return _unasked(available) if desk else Purchase(tuple(available))
     prefer = capacity.prefer
     first = [offer for offer in available if preferred(offer, prefer)]
     any_exists = any(preferred(offer, prefer) for offer in exist)
@@ -86,6 +88,14 @@ def purchase(
         text = f"capacity.prefer is {prefer}"
         reason = policy.reason(Rank.DESIRE, "capacity.prefer", text)
     return Purchase((*first, *second), (reason,), tuple(left_out))
+
+
+def _unasked(available: Sequence[Offer]) -> Purchase:
+    """Without a preference: what nobody takes away first, so that no work is lost unasked."""
+    firm = [offer for offer in available if offer.mode is not PurchaseMode.SPOT]
+    rest = [offer for offer in available if offer.mode is PurchaseMode.SPOT]
+    text = "no policy has capacity.prefer, and a workstation is not put on spot unasked"
+    return Purchase((*firm, *rest), (Reason(Rank.DESIRE, "capacity.prefer", text),))
 
 
 def preferred(offer: Offer, prefer: PurchaseMode) -> bool:

@@ -92,7 +92,7 @@ def _check_known(needs: Needs, offers: tuple[Offer, ...]) -> None:
 
 def _why(found: Placement) -> str:
     """The summary, else the most frequent reasons for which offers were left out."""
-    reasons = [sentence(reason) for reason in found.because]
+    reasons = [reason.text for reason in found.because]
     if not reasons:
         counted: dict[str, int] = {}
         for rejected in found.rejected:

@@ -25,6 +25,9 @@ from provisioner.store.paging import Page, page
 from provisioner.store.rows import Row
 from provisioner.store.tables import person, team, token
 
+FIRST_TEAM = "default"
+"""The team of the first administrator, so that a lone user can begin at once."""
+
 
 class Role(StrEnum):
     ADMIN = "admin"
@@ -91,20 +94,32 @@ class People:
         return Actor(row["id"], row["name"], row["team_id"], row["team_name"], Role(row["role"]))
 
     def ensure_admin(self) -> str | None:
-        """Make the first administrator; the token's secret at the very first start, else None."""
+        """Make the first administrator, with a team to begin with.
+
+        The token's secret at the very first start, else None.
+        """
         now = self._clock.now()
         secret = new_secret("roost")
         with self._store.write() as connection:
             if rows.anybody(connection):
                 return None
-            id = new_id("per")
+            id, of = new_id("per"), new_id("team")
+            rows.insert(
+                connection,
+                team,
+                "team",
+                id=of,
+                name=FIRST_TEAM,
+                timezone="UTC",
+                created_at=now,
+            )
             rows.insert(
                 connection,
                 person,
                 "person",
                 id=id,
                 name="admin",
-                team_id=None,
+                team_id=of,
                 role=Role.ADMIN,
                 created_at=now,
             )

@@ -108,7 +108,7 @@ def _serve(output: Output, settings: Settings, port: _Port) -> None:
     from provisioner.daemon import Daemon
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for noisy in ("uvicorn", "httpx", "apscheduler"):
+    for noisy in ("uvicorn", "httpx", "apscheduler", "alembic"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     url = _url(settings.host, port.number)
     public = settings.public_url or url

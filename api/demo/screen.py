@@ -38,7 +38,9 @@ class Screen:
         self.console.print(f"   {mark} {check.claim}: [dim]{check.seen}[/]")
 
     def yaml(self, text: str) -> None:
-        self.console.print(Syntax(text.strip(), "yaml", theme="ansi_dark", padding=(0, 3)))
+        self.console.print(
+            Syntax(text.strip(), "yaml", theme="ansi_dark", padding=(0, 3), word_wrap=True)
+        )
 
     @contextmanager
     def progress(self, text: str, of: float | None = None) -> Iterator[Update]:
@@ -51,6 +53,7 @@ class Screen:
             TimeElapsedColumn(),
             console=self.console,
             transient=True,
+            disable=not self.console.is_terminal,
         ) as bars:
             task = bars.add_task(text, total=of)
 

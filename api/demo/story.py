@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from api.client import Client
 from api.demo.plane import Plane
 from api.demo.proof import Interruption, Summary, interruption
 from api.demo.screen import Screen
+from cost.reports.money import duration, money
 from provisioner.clock import SystemClock
 from provisioner.errors import StateError
 
@@ -19,7 +21,7 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 POLICY = Path(__file__).with_name("policy.yaml")
-TRAINING = {"data": "mnist5k", "epochs": 6, "checkpoint_every_steps": 20, "seed": 7}
+TRAINING: Json = {"data": "mnist5k", "epochs": 6, "checkpoint_every_steps": 20, "seed": 7}
 RECLAIMS = ((0.25, 10.0), (0.6, 0.0))
 """How far the job is when the market takes its machine, and after how many seconds of notice."""
 LIMIT_S = 170.0
@@ -179,25 +181,32 @@ class Story:
         self._screen.step(6, "The money")
         by_job = self._admin.costs({"team": "vision", "group_by": "job"})
         by_person = self._admin.costs({"team": "vision", "group_by": "person"})
+        currency = by_job["currency"]
         rows = [
-            [row["name"], row["cost"], row["on_demand_cost"], f"{float(row['hours']) * 3600:.0f}"]
+            [
+                row["name"],
+                shown(row["cost"], currency),
+                shown(row["on_demand_cost"], currency),
+                duration(Decimal(str(row["hours"]))),
+            ]
             for row in (*by_person["rows"], *by_job["rows"])
         ]
-        currency = by_job["currency"]
-        columns = ["", f"cost {currency}", "on demand", "seconds"]
+        columns = ["", "cost", "on demand", "machine time"]
         self._screen.table("Prices of the local provider are settings.", columns, rows)
         summary = self._summary
         summary.cost, summary.on_demand_cost = job_costs(by_job, "digits")
         summary.currency, summary.forecast = currency, by_job["forecast"]
         saved = float(summary.on_demand_cost) - float(summary.cost)
-        cheaper = f"{summary.cost} instead of {summary.on_demand_cost} {currency}"
+        spot, list_price = shown(summary.cost, currency), shown(summary.on_demand_cost, currency)
+        cheaper = f"{spot} instead of {list_price} on demand"
         self._held("spot was cheaper", saved > 0, cheaper)
         intervals = list(self._admin.usage_intervals(job["id"]))
         told = f"{len(intervals)} usage intervals of {len(job['attempts'])} attempts"
         self._held("every machine was metered", len(intervals) == len(job["attempts"]), told)
         self._screen.say(
-            f"spent {by_job['budget_spent']} of {by_job['budget_amount']} {currency}; "
-            f"forecast to the month's end {by_job['forecast']} ({by_job['forecast_note']})"
+            f"spent {shown(by_job['budget_spent'], currency)} "
+            f"of {shown(by_job['budget_amount'], currency)}; forecast to the month's end "
+            f"{shown(by_job['forecast'], currency)} ({by_job['forecast_note']})"
         )
         page = Path(tempfile.mkdtemp(prefix="roost-report-")) / "report.html"
         page.write_text(self._admin.report("vision"))
@@ -268,6 +277,11 @@ def _is_at(job: Json, share: float) -> bool:
 
 def _ended(job: Json) -> bool:
     return job["state"] in ("succeeded", "failed", "cancelled")
+
+
+def shown(amount: str | None, currency: str) -> str:
+    """An amount as people read it."""
+    return money(None if amount is None else Decimal(amount), currency)
 
 
 def job_costs(view: Json, name: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -48,6 +48,6 @@ class NeedsIn(Request):
     team: Ref | None = Field(default=None, description="Id or name; without it your own team.")
     labels: Labels = Field(default_factory=dict)
 
-    def given(self) -> dict[str, object]:
+    def given(self) -> dict[str, Any]:
         """The fields by name, as the services' dataclasses take them."""
         return {name: getattr(self, name) for name in type(self).model_fields}

@@ -18,7 +18,8 @@ from api.services import Services
 from api.values import Instant, Number, PageOut, Paging, Ref, Text, View, Whole
 from api.values import Request as Body
 from policies.world import Desire
-from provisioner.workstations.service import NewWorkstation, Phase
+from provisioner.workstations.phase import Phase
+from provisioner.workstations.service import NewWorkstation
 
 router = APIRouter(prefix="/v1", tags=["workstations"], route_class=IdempotentRoute)
 

@@ -71,7 +71,7 @@ schema = schemathesis.openapi.from_dict(create_app(cast(Roost, None)).openapi())
 
 @schema.parametrize()
 @settings(
-    max_examples=4,
+    max_examples=2,
     deadline=None,
     derandomize=True,
     database=None,

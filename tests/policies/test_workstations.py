@@ -45,7 +45,8 @@ def test_wanted_on_without_a_machine_it_is_launched(
     instances = (build.instance(workstation, state=state),) if state else ()
     decision = build.decision("ws-ana", workstations=(workstation,), instances=instances)
     assert decision.action is ActionKind.LAUNCH
-    assert [offer.mode.value for offer in decision.offers] == ["spot", "on-demand"]
+    # Nobody asked for spot, so the dearer one that nobody takes away comes first.
+    assert [offer.mode.value for offer in decision.offers] == ["on-demand", "spot"]
     assert decision.instance_id is None
 
 
