@@ -7,6 +7,7 @@ Import it only where the network is really needed: httpx is not cheap to load.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, Self
 from urllib.parse import quote
@@ -18,6 +19,7 @@ from provisioner.ids import new_id
 
 Json = dict[str, Any]
 _TRIES = 3
+_COME_BACK_S = 1.0
 
 
 class ClientProblem(RoostError):  # noqa: N818 (it is the problem that the server told)
@@ -203,6 +205,9 @@ class Client:
         tries = _TRIES if method == "GET" or key is not None else 1
         request = self._http.build_request(method, path, params=params, json=body, headers=headers)
         response = self._reach(request, tries)
+        while _still_at_work(response) and (tries := tries - 1):
+            time.sleep(_COME_BACK_S)
+            response = self._reach(request, tries)
         if response.is_success:
             return response
         raise ClientProblem(_problem(response), response.status_code)
@@ -228,6 +233,11 @@ class Client:
             "remedy": remedy,
         }
         return ClientProblem(body, None)
+
+
+def _still_at_work(response: httpx.Response) -> bool:
+    """Whether the first request under this key, whose answer was lost, has not ended yet."""
+    return response.status_code == 409 and "retry-after" in response.headers
 
 
 def _on_this_machine(url: str) -> bool:

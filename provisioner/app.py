@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -103,6 +104,7 @@ class Roost:
             providers=providers,
             catalogue=self.catalogue,
             installation_id=installation.id,
+            holder=f"{socket.gethostname()}:{folder.path}"[:128],
             request=self._launch_request,
             budgets=self.costs.budgets,
             lease_s=settings.lease_s,

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Protocol, TypeVar, cast
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -19,8 +18,8 @@ _log = logging.getLogger(__name__)
 class Calls(Protocol):
     """Runs what may take long."""
 
-    def ask(self, provider: str, work: Callable[[], T], timeout_s: float) -> T:
-        """The result of `work`; `TimeoutError` when it takes longer."""
+    def gather(self, questions: Mapping[str, Callable[[], T]], timeout_s: float) -> Mapping[str, T]:
+        """The answers by provider, asked all at once; one that takes too long is left out."""
         ...
 
     def send(self, provider: str, work: Callable[[], None]) -> None:
@@ -33,8 +32,8 @@ class Calls(Protocol):
 class InlineCalls:
     """Everything at once, in the caller's thread."""
 
-    def ask(self, provider: str, work: Callable[[], T], timeout_s: float) -> T:
-        return work()
+    def gather(self, questions: Mapping[str, Callable[[], T]], timeout_s: float) -> Mapping[str, T]:
+        return {provider: ask() for provider, ask in questions.items()}
 
     def send(self, provider: str, work: Callable[[], None]) -> None:
         work()
@@ -50,18 +49,26 @@ class ThreadedCalls:
         self._workers = workers
         self._pools: dict[str, ThreadPoolExecutor] = {}
         self._lock = threading.Lock()
-        self._hanging: dict[str, Future[object]] = {}
+        self._asked: dict[str, Future[object]] = {}
+        self._late: set[str] = set()
 
-    def ask(self, provider: str, work: Callable[[], T], timeout_s: float) -> T:
-        before = self._hanging.get(provider)
-        if before is not None and not before.done():
-            raise TimeoutError(f"{provider} still hangs over an earlier question")
-        future = self._pool(f"{provider}-ask", 2).submit(work)
-        try:
-            return future.result(timeout_s)
-        except FutureTimeoutError:
-            self._hanging[provider] = future  # type: ignore[assignment]
-            raise TimeoutError(f"{provider} did not answer within {timeout_s:.0f} s") from None
+    def gather(self, questions: Mapping[str, Callable[[], T]], timeout_s: float) -> Mapping[str, T]:
+        """A question still under way is not asked again: its answer is given when it comes."""
+        for provider, ask in questions.items():
+            if provider not in self._asked:
+                self._asked[provider] = self._pool(f"{provider}-ask", 1).submit(ask)
+        fresh = [self._asked[p] for p in questions if p not in self._late]
+        wait(fresh, timeout_s)
+        answers: dict[str, T] = {}
+        for provider in questions:
+            future = self._asked[provider]
+            if future.done():
+                del self._asked[provider]
+                self._late.discard(provider)
+                answers[provider] = cast(T, future.result())
+            else:
+                self._late.add(provider)
+        return answers
 
     def send(self, provider: str, work: Callable[[], None]) -> None:
         future = self._pool(provider, self._workers).submit(work)

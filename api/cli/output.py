@@ -6,14 +6,18 @@ Progress and errors go to stderr, so that stdout can be piped. Nothing is writte
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, TypeVar
 
 import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PLAIN_WIDTH = 500
+_LONG_AMOUNT = re.compile(r"-?\d{1,20}\.\d{5,}", re.ASCII)
+"""Money is exact on the wire; people are shown four decimals."""
 
 
 class Output:
@@ -97,7 +101,10 @@ def _cell(value: Any) -> str:
             return " ".join(str(each) for each in value)
         case dict():
             return " ".join(f"{key}={each}" for key, each in value.items())
-    return "".join(char if char.isprintable() else "\ufffd" for char in str(value))
+    text = str(value)
+    if _LONG_AMOUNT.fullmatch(text):
+        return str(Decimal(text).quantize(Decimal("0.0001")))
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def _draw(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -90,7 +91,16 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         detail = f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
         return _ended(output, "io", detail, None, Exit.FAILED)
+    except Exception as error:  # noqa: BLE001 (the last resort: a line, never a traceback)
+        return _ended(output, "internal", _where(error), "Please report it.", Exit.FAILED)
     return int(code) if isinstance(code, int) else Exit.OK
+
+
+def _where(error: Exception) -> str:
+    """An error that nobody foresaw, with the place it comes from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "nowhere"
+    return f"Unforeseen {type(error).__name__} at {place}: {error}."
 
 
 def _told(output: Output, error: RoostError) -> int:

@@ -128,8 +128,10 @@ def delete(output: Output, name: str, yes: bool) -> None:
 
 @workstation.command(epilog="Example: roost workstation hold desk --until 12h")
 @click.argument("name")
-@click.option("--keep-running", "kind", flag_value="keep-running", default=True)
-@click.option("--keep-stopped", "kind", flag_value="keep-stopped")
+@click.option(
+    "--keep-running", "kind", flag_value="keep-running", default=True, help="The default."
+)
+@click.option("--keep-stopped", "kind", flag_value="keep-stopped", help="Keep it stopped.")
 @click.option("--until", help="A span such as 12h, or a time; else until --release.")
 @click.option("--release", is_flag=True, help="Leave it to the policies again.")
 @json_option

@@ -8,8 +8,9 @@ carries the lease's epoch.
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -31,7 +32,13 @@ from provisioner.providers.registry import Providers
 from provisioner.reconcile import intents, snapshot
 from provisioner.reconcile.deadlines import enforce_deadlines
 from provisioner.reconcile.mirror import mirror
-from provisioner.reconcile.observe import PRICES_EVERY, Observation, PriceQuestion, observe
+from provisioner.reconcile.observe import (
+    LISTING_TIMEOUT_S,
+    PRICES_EVERY,
+    Observation,
+    PriceQuestion,
+    observe,
+)
 from provisioner.reconcile.perform import Performer, Request
 from provisioner.store import actions, instances, journal, lease, ledger, workstations
 from provisioner.store.engine import Connection, Store
@@ -62,6 +69,7 @@ class Reconciler:
         providers: Providers,
         catalogue: Catalogue,
         installation_id: str,
+        holder: str,
         request: Request,
         budgets: Callable[[Connection, datetime], Iterable[BudgetView]],
         lease_s: float,
@@ -75,10 +83,12 @@ class Reconciler:
         self._installation_id = installation_id
         self._budgets = budgets
         self._lease_s = lease_s
-        self._holder = new_id("rec")
+        self._holder = holder
         self._lease: Lease | None = None
         self._performer = Performer(providers, calls, clock, request, poke)
         self._priced_at: dict[str, datetime] = {}
+        self._last: dict[str, tuple[object, ...]] = {}
+        """The essence of each target's last stored decision."""
         self.health: dict[str, ProviderHealth] = {n: ProviderHealth(n) for n in providers}
         self.last_tick_at: datetime | None = None
         self.last_tick_s: float | None = None
@@ -91,7 +101,7 @@ class Reconciler:
     def tick(self) -> bool:
         """One round; False when somebody else holds the lease."""
         started = self._clock.now()
-        self._lease = lease.acquire(self._store, self._holder, self._lease_s)
+        self._lease = lease.acquire(self._store, self._holder, self._lease_s, self._lease)
         if self._lease is None:
             return False
         try:
@@ -106,9 +116,7 @@ class Reconciler:
 
     def refresh_offers(self) -> None:
         """Ask every provider for its offers, without touching a row."""
-        for provider in self._providers.values():
-            seen = observe(provider, (), self._calls, self._clock.now())
-            self._note(seen)
+        self._observe()
 
     def release(self) -> None:
         """Let another one take over at once."""
@@ -137,14 +145,19 @@ class Reconciler:
         return snapshot.take(connection, self._catalogue.all(), self._budgets, self._clock.now())
 
     def _observe(self) -> list[Observation]:
+        """All providers at once: one that hangs costs the others its time limit, once."""
         now = self._clock.now()
-        seen = []
-        for provider in self._providers.values():
-            observation = observe(
-                provider, self._price_questions(provider.name, now), self._calls, now
-            )
+        questions = {
+            name: functools.partial(observe, provider, self._price_questions(name, now), now)
+            for name, provider in self._providers.items()
+        }
+        answers = self._calls.gather(questions, LISTING_TIMEOUT_S)
+        seen = [
+            answers.get(name) or Observation(name, now, error="it does not answer")
+            for name in questions
+        ]
+        for observation in seen:
             self._note(observation)
-            seen.append(observation)
         return seen
 
     def _note(self, seen: Observation) -> None:
@@ -188,8 +201,7 @@ class Reconciler:
 
     def _record(self, connection: Connection, taken: Snapshot, plan: Plan, held: Lease) -> None:
         """Intents for all that is to be done; decisions that are news are kept with their world."""
-        last = {id: row["body"] for id, row in journal.latest_decisions(connection).items()}
-        news = [d for d in plan.decisions if _is_news(d, last.get(d.target_id))]
+        news = [d for d in plan.decisions if self._is_news(connection, d)]
         ids = {d.target_id: new_id("dec") for d in news}
         if news:
             journal.store_snapshot(
@@ -215,17 +227,21 @@ class Reconciler:
             if decision.action is ActionKind.NOTIFY and decision.target_id not in ids:
                 continue  # said already
             intents.record(connection, decision, ids.get(decision.target_id, ""), tick)
+        self._last = {d.target_id: _essence(d) for d in plan.decisions}
+
+    def _is_news(self, connection: Connection, decision: Decision) -> bool:
+        """Whether it differs from the target's decision before in more than its figures."""
+        last = self._last.get(decision.target_id)
+        if last is None:
+            stored = journal.decisions_of(connection, decision.target_id, 1)
+            if not stored:
+                return True
+            (before,) = plan_from_dict(stored[0]["body"]).decisions
+            last = _essence(before)
+        return last != _essence(decision)
 
     def _fenced(self, held: Lease) -> Callable[[], AbstractContextManager[Connection]]:
         return lambda: lease.fenced(self._store, held)
-
-
-def _is_news(decision: Decision, last: Mapping[str, object] | None) -> bool:
-    """Whether it differs from the target's decision before in more than its figures."""
-    if last is None:
-        return True
-    (before,) = plan_from_dict(last).decisions
-    return _essence(before) != _essence(decision)
 
 
 def _essence(decision: Decision) -> tuple[object, ...]:

@@ -143,6 +143,11 @@ class FakeCloud:
             machine.reclaim_at = self._clock.now() + timedelta(seconds=notice_s)
             return machine.reclaim_at
 
+    def request_of(self, machine_id: str) -> LaunchRequest:
+        """What a machine was launched with, its user data above all."""
+        with self._lock:
+            return self._known(machine_id).request
+
     def set_price(self, offer_id: str, price_per_hour: Decimal) -> None:
         """Change the price of an offer from now on."""
         with self._lock:
@@ -235,17 +240,17 @@ class FakeCloud:
         self._volumes.pop(volume_id, None)
 
     def _list(self) -> Listing:
-        now, can = self._clock.now(), self._capabilities
-        shown = []
-        for machine in self._machines.values():
-            seen = machine.seen
-            born = seen.created_at or now
-            gone = machine.due[0] if machine.due and seen.state is S.TERMINATED else None
-            if now < born + timedelta(seconds=can.listing_lag_s):
-                continue
-            if gone is None or now < gone + timedelta(seconds=can.ended_visible_s):
-                shown.append(seen)
+        now = self._clock.now()
+        shown = (m.seen for m in self._machines.values() if self._shows(m, now))
         return Listing(tuple(shown), tuple(self._volumes.values()))
+
+    def _shows(self, machine: _Machine, now: datetime) -> bool:
+        """Whether a listing holds it: not too new for the lag, not gone for too long."""
+        seen, can = machine.seen, self._capabilities
+        gone = machine.due[0] if machine.due and seen.state is S.TERMINATED else None
+        if now < (seen.created_at or now) + timedelta(seconds=can.listing_lag_s):
+            return False
+        return gone is None or now < gone + timedelta(seconds=can.ended_visible_s)
 
     def _stoppable(self, machine_id: str) -> _Machine:
         machine = self._known(machine_id)
@@ -256,10 +261,15 @@ class FakeCloud:
         return machine
 
     def _known(self, machine_id: str) -> _Machine:
-        self._catch_up()
-        if machine_id not in self._machines:
+        """A machine by its id, or by its launch id once the listing shows it (P5)."""
+        now = self._catch_up()
+        found = self._machines.get(machine_id)
+        if found is None:
+            same = [m for m in self._machines.values() if m.request.launch_id == machine_id]
+            found = next((m for m in same if self._shows(m, now)), None)
+        if found is None:
             raise NotFound(f"there is no machine {machine_id}")
-        return self._machines[machine_id]
+        return found
 
     # ---- the passing of time
 

@@ -37,7 +37,7 @@ def begin(store: Store, person_id: str, key: str, fingerprint: str, now: datetim
     with store.write() as connection:
         connection.execute(idempotency.delete().where(idempotency.c.created_at < now - KEPT))
         claimed = connection.execute(_claim(store, person_id, key, fingerprint, now))
-        if claimed.rowcount == 1:
+        if claimed.first() is not None:
             return None
         row = connection.execute(sa.select(idempotency).where(mine).with_for_update()).one()
         if row.fingerprint != fingerprint:
@@ -83,6 +83,5 @@ def _claim(
 ) -> sa.Executable:
     dialect = postgresql if store.engine.dialect.name == "postgresql" else sqlite
     insert: sqlite.Insert | postgresql.Insert = dialect.insert(idempotency)
-    return insert.values(
-        person_id=person_id, key=key, fingerprint=fingerprint, created_at=now
-    ).on_conflict_do_nothing()
+    row = {"person_id": person_id, "key": key, "fingerprint": fingerprint, "created_at": now}
+    return insert.values(row).on_conflict_do_nothing().returning(idempotency.c.key)

@@ -62,19 +62,6 @@ def store_decision(
     )
 
 
-def latest_decisions(connection: Connection) -> dict[str, RowMapping]:
-    """The last stored decision of each target, by target id."""
-    newest = (
-        sa.select(decision.c.target_id, sa.func.max(decision.c.at).label("at"))
-        .group_by(decision.c.target_id)
-        .subquery()
-    )
-    query = sa.select(decision).join(
-        newest, (decision.c.target_id == newest.c.target_id) & (decision.c.at == newest.c.at)
-    )
-    return {row["target_id"]: row for row in connection.execute(query).mappings()}
-
-
 def decisions_of(connection: Connection, target_id: str, limit: int) -> list[RowMapping]:
     """The last decisions of a target, newest first."""
     query = (

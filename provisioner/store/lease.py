@@ -28,8 +28,12 @@ class Lease:
     epoch: int
 
 
-def acquire(store: Store, holder: str, ttl_s: float) -> Lease | None:
-    """Take the lease if it is free, expired or ours; None while somebody else holds it."""
+def acquire(store: Store, holder: str, ttl_s: float, held: Lease | None = None) -> Lease | None:
+    """Renew `held`, or take a lease that is free or expired; None while somebody else holds it.
+
+    `holder` names a state folder, which one process at a time has locked: what it held before a
+    crash it takes back at once, as a new epoch.
+    """
     with store.write() as connection:
         now = database_time(connection)
         expires = now + timedelta(seconds=ttl_s)
@@ -43,7 +47,8 @@ def acquire(store: Store, holder: str, ttl_s: float) -> Lease | None:
             return Lease(holder, 1)
         if row.holder != holder and row.expires_at > now:
             return None
-        epoch = row.epoch if row.holder == holder else row.epoch + 1
+        renewed = held is not None and (held.holder, held.epoch) == (row.holder, row.epoch)
+        epoch = row.epoch if renewed else row.epoch + 1
         connection.execute(
             lease.update()
             .where(lease.c.name == NAME, lease.c.epoch == row.epoch)

@@ -24,10 +24,10 @@ def add_event(
     now: datetime,
     *,
     estimated: bool = False,
-) -> bool:
-    """Append what was observed; False when this very fact is known already."""
+) -> None:
+    """Append what was observed, unless this very fact is known already."""
     key = f"{resource_id}:{kind}:{at.isoformat()}"
-    result = connection.execute(
+    connection.execute(
         _insert(connection, usage_event)
         .values(
             key=key,
@@ -39,7 +39,6 @@ def add_event(
         )
         .on_conflict_do_nothing()
     )
-    return result.rowcount == 1
 
 
 def events_for(connection: Connection, resource_ids: Sequence[str]) -> list[UsageEvent]:

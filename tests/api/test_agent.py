@@ -47,10 +47,13 @@ def test_a_persons_token_is_no_machines_token(admin):
     assert_problem(admin.post("/v1/agent/heartbeat", json=BEAT), 401, "unauthenticated")
 
 
-@pytest.mark.parametrize("change", [{"protocol": 2}, {"seq": -1}, {"instance_id": "a/b"}])
-def test_a_message_that_makes_no_sense_is_refused(stranger, change):
-    response = stranger.post("/v1/agent/heartbeat", json=BEAT | change)
-    assert_problem(response, 422, "invalid")
+NONSENSE = [{"protocol": 2}, {"seq": -1}, {"instance_id": "a/b"}]
+
+
+def test_a_message_that_makes_no_sense_is_refused(stranger):
+    for change in NONSENSE:
+        response = stranger.post("/v1/agent/heartbeat", json=BEAT | change)
+        assert_problem(response, 422, "invalid")
 
 
 def test_the_wheel_is_what_its_etag_says(served):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.api.conftest import assert_problem
 
 
@@ -23,12 +21,11 @@ def test_a_zone_that_is_none_is_refused(admin):
         assert_problem(response, 422, "invalid")
 
 
-@pytest.mark.parametrize(
-    "amount", ["-1", "1e3", "NaN", "", "1,5", 12.5, None, "1" * 13, "0.1234567", "١"]
-)
-def test_an_amount_that_is_none_is_refused(admin, folk, amount):
-    response = admin.put("/v1/teams/vision/budget", json={"amount": amount})
-    assert_problem(response, 422, "invalid")
+def test_an_amount_that_is_none_is_refused(admin, folk):
+    amounts = ["-1", "1e3", "NaN", "", "1,5", 12.5, None, "1" * 13, "0.1234567", "\u0661"]
+    for amount in amounts:
+        response = admin.put("/v1/teams/vision/budget", json={"amount": amount})
+        assert_problem(response, 422, "invalid")
 
 
 def test_money_comes_back_exactly(admin, folk):

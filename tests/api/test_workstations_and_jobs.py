@@ -49,38 +49,40 @@ def test_a_command_needs_a_ready_desk(mina):
     assert_problem(mina.get("/v1/commands/cmd_none"), 404, "not-found")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"cpus": -1},
-        {"cpus": "2"},
-        {"cpus": True},
-        {"cpus": 1e9},
-        {"gpus": 1.5},
-        {"name": "Desk"},
-        {"mode": "cheap"},
-        {"max_price_per_hour": 0.5},
-        {"labels": {"a b": "c"}},
-        {"labels": {"a": "x" * 256}},
-        {"volume_gib": 0},
-        {"colour": "red"},
-    ],
-)
-def test_a_desk_that_makes_no_sense_is_refused(mina, change):
-    body = assert_problem(
-        mina.post("/v1/workstations", json={"name": "desk"} | change), 422, "invalid"
-    )
-    assert body["errors"]
+NONSENSE_DESKS = [
+    {"cpus": -1},
+    {"cpus": "2"},
+    {"cpus": True},
+    {"cpus": 1e9},
+    {"gpus": 1.5},
+    {"name": "Desk"},
+    {"mode": "cheap"},
+    {"max_price_per_hour": 0.5},
+    {"labels": {"a b": "c"}},
+    {"labels": {"a": "x" * 256}},
+    {"volume_gib": 0},
+    {"colour": "red"},
+]
+
+
+def test_a_desk_that_makes_no_sense_is_refused(mina):
+    for change in NONSENSE_DESKS:
+        made = mina.post("/v1/workstations", json={"name": "desk"} | change)
+        assert assert_problem(made, 422, "invalid")["errors"]
     assert mina.get("/v1/workstations").json()["items"] == []
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_that_are_none_are_refused(mina, number):
+NO_NUMBERS = ["NaN", "Infinity", "-Infinity", "1e999"]
+
+
+def test_numbers_that_are_none_are_refused(mina):
     headers = {"content-type": "application/json"}
-    desk = f'{{"name": "desk", "cpus": {number}}}'.encode()
-    assert_problem(mina.post("/v1/workstations", content=desk, headers=headers), 422, "invalid")
-    job = f'{{"name": "x", "recipe": "r", "config": {{"lr": [{number}]}}}}'.encode()
-    assert_problem(mina.post("/v1/jobs", content=job, headers=headers), 422, "invalid")
+    for number in NO_NUMBERS:
+        desk = f'{{"name": "desk", "cpus": {number}}}'.encode()
+        made = mina.post("/v1/workstations", content=desk, headers=headers)
+        assert_problem(made, 422, "invalid")
+        job = f'{{"name": "x", "recipe": "r", "config": {{"lr": [{number}]}}}}'.encode()
+        assert_problem(mina.post("/v1/jobs", content=job, headers=headers), 422, "invalid")
 
 
 def test_a_budget_that_has_no_room_is_told(admin, mina):
@@ -110,24 +112,24 @@ def test_the_life_of_a_job(mina):
     assert mina.get(f"/v1/jobs/{job['id']}/logs").json()["ended"] is True
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"name": "x"},
-        JOB | {"recipe": "image-classification"},
-        JOB | {"argv": []},
-        JOB | {"argv": ["a\x00b"]},
-        JOB | {"argv": "python"},
-        JOB | {"deadline": 1893456000},
-        JOB | {"deadline": "2030-01-01"},
-        JOB | {"deadline": "2030-01-01T12:00:00"},
-        JOB | {"deadline": "0001-01-01T00:00:00+14:00"},
-        JOB | {"env": {"A=B": "c"}},
-        JOB | {"nodes": 0},
-        JOB | {"config": {"a": json.loads("[" * 40 + "]" * 40)}},
-        JOB | {"config": {"a": 2**70}},
-    ],
-)
-def test_a_job_that_makes_no_sense_is_refused(mina, body):
-    assert_problem(mina.post("/v1/jobs", json=body), 422, "invalid")
+NONSENSE_JOBS = [
+    {"name": "x"},
+    JOB | {"recipe": "image-classification"},
+    JOB | {"argv": []},
+    JOB | {"argv": ["a\x00b"]},
+    JOB | {"argv": "python"},
+    JOB | {"deadline": 1893456000},
+    JOB | {"deadline": "2030-01-01"},
+    JOB | {"deadline": "2030-01-01T12:00:00"},
+    JOB | {"deadline": "0001-01-01T00:00:00+14:00"},
+    JOB | {"env": {"A=B": "c"}},
+    JOB | {"nodes": 0},
+    JOB | {"config": {"a": json.loads("[" * 40 + "]" * 40)}},
+    JOB | {"config": {"a": 2**70}},
+]
+
+
+def test_a_job_that_makes_no_sense_is_refused(mina):
+    for body in NONSENSE_JOBS:
+        assert_problem(mina.post("/v1/jobs", json=body), 422, "invalid")
     assert mina.get("/v1/jobs").json()["items"] == []

@@ -1,0 +1,1 @@
+"""Samples by position: order, augmentation and packaged image sets, without any iterator state."""

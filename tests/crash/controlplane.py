@@ -1,0 +1,185 @@
+"""A control plane that dies where a test wants it to: the product's own parts and an armed point.
+
+`run` is the whole life of a process of its own. It announces nothing: it answers, or it is dead.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from api.app import create_app
+from policies.plan import Plan
+from policies.world import Snapshot
+from provisioner import crashpoints
+from provisioner.app import Roost, build
+from provisioner.crashpoints import Point
+from provisioner.daemon import Daemon
+from provisioner.ids import new_id
+from provisioner.providers.contract import LaunchRequest
+from provisioner.reconcile import mirror, perform, reconciler
+from provisioner.settings import LocalProviderSettings, Settings
+from provisioner.statefolder import StateFolder
+from provisioner.store import actions
+from provisioner.store.actions import ActionRow, ActionState
+from provisioner.store.engine import Connection
+from provisioner.store.instances import InstanceRow
+
+STRAY_GRACE = timedelta(seconds=1)
+TOKEN_FILE = "admin-token"  # noqa: S105
+TICK_POINTS = (Point.OBSERVED, Point.MIRRORED, Point.DECIDED, Point.RECORDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """Where to die: the `nth` time that `point` is reached on behalf of a call of this kind.
+
+    With `kind` "" at a point of the tick, any tick counts. Else the points before the intents are
+    those of the tick that decides on such a call (`DECIDED`, `RECORDED`) or of the first tick after
+    it went out (`OBSERVED`, `MIRRORED`).
+    """
+
+    point: Point
+    kind: str = ""
+    nth: int = 1
+
+
+def settings(state: Path, port: int) -> Settings:
+    """What the control plane and the test that looks into its folder both use."""
+    return Settings(
+        state=state,
+        port=port,
+        public_url=f"http://127.0.0.1:{port}",
+        tick_s=0.2,
+        heartbeat_s=0.2,
+        lease_s=2.0,
+        local=LocalProviderSettings(limits="none", overcommit=16.0),
+    )
+
+
+def run(state: Path, port: int, crash: Crash | None, mutant: str | None) -> None:
+    """Be a control plane until killed."""
+    _log_to(state.with_name("log"))
+    chosen = settings(state, port)
+    StateFolder(chosen.state).lock()
+    mirror.STRAY_GRACE = STRAY_GRACE
+    roost = build(chosen)
+    secret = roost.people.ensure_admin()
+    if secret is not None:
+        (chosen.state / TOKEN_FILE).write_text(secret)
+    if mutant is not None:
+        MUTANTS[mutant](roost)
+    if crash is not None:
+        crashpoints.arm(_Fuse(roost, crash).reached)
+    listening = _listen(chosen)
+    Daemon(roost).start()
+    config = uvicorn.Config(create_app(roost), log_config=None, access_log=False, lifespan="off")
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _log_to(path: Path) -> None:
+    form = "%(asctime)s %(process)d %(levelname)s %(name)s %(message)s"
+    logging.basicConfig(level=logging.INFO, format=form, filename=path)
+    for noisy in ("apscheduler", "alembic", "uvicorn"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _listen(chosen: Settings) -> socket.socket:
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind((chosen.host, chosen.port))
+    listening.listen(64)
+    return listening
+
+
+# ---- the crash
+
+
+class _Fuse:
+    """Counts, and kills this process as hard as a power cut would."""
+
+    def __init__(self, roost: Roost, crash: Crash) -> None:
+        self._roost = roost
+        self._crash = crash
+        self._count = 0
+        self._went_out = False
+        self._planned: set[str] = set()
+        decide = reconciler.decide
+
+        def noted(taken: Snapshot, policies: Any) -> Plan:
+            plan = decide(taken, policies)
+            self._planned = {decision.action.value for decision in plan.decisions}
+            return plan
+
+        reconciler.decide = noted
+
+    def reached(self, point: Point, kind: str) -> None:
+        mine = self._crash
+        if point is Point.SUBMITTED and kind == mine.kind:
+            self._went_out = True
+        if point is not mine.point or not self._concerned(point, kind):
+            return
+        self._count += 1
+        if self._count == mine.nth:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _concerned(self, point: Point, kind: str) -> bool:
+        mine = self._crash
+        if point not in TICK_POINTS:
+            return kind == mine.kind
+        if not mine.kind:
+            return True
+        if point in (Point.OBSERVED, Point.MIRRORED):
+            return self._went_out
+        if point is Point.DECIDED and mine.kind in self._planned:
+            return True
+        with self._roost.store.read() as connection:
+            found = actions.open_by_subject(connection).values()
+            return any(action.kind == mine.kind for action in found)
+
+
+# ---- protocols with a fault, to see that it is found
+
+
+def _forgetful(roost: Roost) -> None:
+    """Another launch id for each try, and what runs already is not recognised."""
+    request = roost.reconciler._performer._request
+
+    def renamed(connection: Connection, row: InstanceRow) -> LaunchRequest:
+        asked = request(connection, row)
+        return LaunchRequest(
+            new_id("launch"),
+            asked.offer,
+            asked.user_data,
+            asked.tags,
+            asked.volume_id if row.owner_kind == "workstation" else None,
+            asked.volume_gib,
+        )
+
+    roost.reconciler._performer._request = renamed
+
+
+def _rash(roost: Roost) -> None:
+    """A call counts as done before it is made."""
+    submit = perform.Performer._submit
+
+    def closed_at_once(
+        self: perform.Performer, connection: Connection, action: ActionRow, provider: Any
+    ) -> Any:
+        call = submit(self, connection, action, provider)
+        if call is not None:
+            actions.update(connection, action.id, ActionState.DONE, self._clock.now())
+        return call
+
+    perform.Performer._submit = closed_at_once  # type: ignore[method-assign]
+
+
+MUTANTS = {"forgetful": _forgetful, "rash": _rash}
