@@ -12,7 +12,6 @@ from cost.focus import Account, export
 from cost.forecast import Forecast, Method, daily_spend, forecast_month
 from cost.ledger import Charge, add, currency_of, total
 from cost.periods import Period, period_bounds
-from cost.reports.html import render_html
 from cost.reports.model import build_report
 from cost.savings import CostLine, Dimension, breakdown
 from policies.world import BudgetView
@@ -161,6 +160,9 @@ class Costs:
 
     def report_html(self, actor: Actor, team_ref: str | None = None) -> str:
         """The current period as one self-contained page."""
+        # matplotlib costs a second and 60 MB: the first report pays for it, not every start
+        from cost.reports.html import render_html
+
         now = self._clock.now()
         with self._store.read() as connection:
             of = team_id(connection, actor, team_ref)

@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 
 import click
 
+from cost.reports.money import places_for
+
 F = TypeVar("F", bound=Callable[..., Any])
 _PLAIN_WIDTH = 500
 _LONG_AMOUNT = re.compile(r"-?\d{1,20}\.\d{5,}", re.ASCII)
-"""Money is exact on the wire; people are shown four decimals."""
+"""Money is exact on the wire; people are shown cents, or two digits of a smaller amount."""
 
 
 class Output:
@@ -103,7 +105,8 @@ def _cell(value: Any) -> str:
             return " ".join(f"{key}={each}" for key, each in value.items())
     text = str(value)
     if _LONG_AMOUNT.fullmatch(text):
-        return str(Decimal(text).quantize(Decimal("0.0001")))
+        amount = Decimal(text)
+        return f"{amount:.{places_for(amount)}f}"
     return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
