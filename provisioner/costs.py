@@ -144,10 +144,10 @@ class Costs:
     def intervals(
         self, actor: Actor, limit: int, cursor: str | None, owner_ref: str | None = None
     ) -> Page[IntervalView]:
-        """Usage intervals, oldest first."""
+        """Usage intervals of all that the actor may see, oldest first."""
         now = self._clock.now()
+        of = None if actor.role is Role.ADMIN else actor.team_id
         with self._store.read() as connection:
-            of = self._scope(connection, actor, None)
             entries = ledger.entries(connection, Period(now - _HISTORY, now), now, of)
         views = [
             _interval(entry, interval.start, interval.end, interval.open, interval.estimated)
@@ -253,7 +253,7 @@ class Costs:
         return forecast
 
     def _scope(self, connection: Connection, actor: Actor, ref: str | None) -> str | None:
-        """The team that is meant; None (all teams) only for an administrator who names none."""
+        """The team that is meant: the actor's own unless named; None, for an admin of none, is all."""
         if ref is None and actor.role is Role.ADMIN:
             return actor.team_id
         return team_id(connection, actor, ref)

@@ -39,15 +39,13 @@ class Outcome:
 
 def settle(connection: Connection, now: datetime) -> None:
     """Bring every unfinished job up to date."""
+    attempts = jobs.attempts_of_unfinished(connection)
+    machines_by_job = instances.of_open_attempts(connection)
     for row in jobs.unfinished(connection):
-        attempt = jobs.open_attempt(connection, row)
+        attempt = next((a for a in attempts.get(row.id, ()) if _is_current(a, row)), None)
         if attempt is None:
             continue
-        machines = [
-            i
-            for i in instances.of_owner(connection, row.id)
-            if i.attempt == attempt.number and i.created_at >= attempt.created_at
-        ]
+        machines = machines_by_job.get(row.id, [])
         reports = [_report(machine, attempt) for machine in machines]
         if row.state is J.PLACING and any(r and r["state"] != "starting" for r in reports):
             jobs.update_attempt(connection, attempt.id, running_at=now)
@@ -63,6 +61,10 @@ def runtime(attempts: list[AttemptRow], now: datetime) -> timedelta:
     """How long a job has run, over all its attempts."""
     spans = ((a.ended_at or now) - a.running_at for a in attempts if a.running_at is not None)
     return sum(spans, timedelta())
+
+
+def _is_current(attempt: AttemptRow, row: JobRow) -> bool:
+    return attempt.state == "open" and attempt.number == row.attempt
 
 
 def _report(machine: InstanceRow, attempt: AttemptRow) -> dict[str, Any] | None:
@@ -164,10 +166,11 @@ def _requeue(
 
 def enforce_time_limits(connection: Connection, now: datetime) -> None:
     """End jobs that have run for as long as they asked for: the budget counts on it."""
+    known = jobs.attempts_of_unfinished(connection)
     for row in jobs.unfinished(connection):
         if row.state is not J.RUNNING:
             continue
-        attempts = jobs.attempts(connection, row.id)
+        attempts = known.get(row.id, [])
         if runtime(attempts, now).total_seconds() < row.max_runtime_s:
             continue
         for attempt in attempts:

@@ -26,6 +26,8 @@ class Tick:
     epoch: int
     installation_id: str
     offers: tuple[Offer, ...]
+    warned: frozenset[str]
+    """Workstations whose people were told of a stop."""
 
 
 def record(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
@@ -325,11 +327,9 @@ def _notify(connection: Connection, decision: Decision, decision_id: str, tick: 
     _tell(connection, kind, decision, decision_id, tick, None)
 
 
-def _nothing(connection: Connection, decision: Decision, _id: str, _tick: Tick) -> None:
-    if decision.target_kind is TargetKind.WORKSTATION and decision.acts_at is None:
-        row = workstations.get(connection, decision.target_id)
-        if row is not None and row.warned_at is not None:
-            workstations.update(connection, row.id, warned_at=None)
+def _nothing(connection: Connection, decision: Decision, _id: str, tick: Tick) -> None:
+    if decision.target_id in tick.warned and decision.acts_at is None:
+        workstations.update(connection, decision.target_id, warned_at=None)
 
 
 def _tell(

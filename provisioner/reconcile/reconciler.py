@@ -222,7 +222,13 @@ class Reconciler:
                 action=decision.action,
                 body=plan_to_dict(Plan(taken.id, (decision,))),
             )
-        tick = intents.Tick(self._clock.now(), held.epoch, self._installation_id, taken.offers)
+        tick = intents.Tick(
+            self._clock.now(),
+            held.epoch,
+            self._installation_id,
+            taken.offers,
+            frozenset(w.id for w in taken.workstations if w.warned_at is not None),
+        )
         for decision in plan.decisions:
             if decision.action is ActionKind.NOTIFY and decision.target_id not in ids:
                 continue  # said already

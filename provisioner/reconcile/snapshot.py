@@ -26,7 +26,7 @@ from provisioner.jobs.settle import runtime
 from provisioner.store import cooldowns, instances, jobs, people, workstations
 from provisioner.store.engine import Connection
 from provisioner.store.instances import InstanceRow
-from provisioner.store.jobs import JobRow
+from provisioner.store.jobs import AttemptRow, JobRow
 from provisioner.store.workstations import WorkstationRow
 
 UNREACHABLE_AFTER = timedelta(seconds=60)
@@ -46,18 +46,20 @@ def take(
         if row.owner_id is not None:
             by_owner.setdefault(row.owner_id, []).append(row)
     cooled = cooldowns.active(connection, now)
+    homes = workstations.home_providers(connection)
+    attempts = jobs.attempts_of_unfinished(connection)
     return Snapshot(
         id=new_id("snap"),
         now=now,
         offers=offers,
         instances=tuple(_instance(row, now) for row in live),
         workstations=tuple(
-            _workstation(connection, row, by_owner.get(row.id, ()), names)
+            _workstation(row, homes[row.volume_id], by_owner.get(row.id, ()), names)
             for row in workstations.present(connection)
             if row.not_before is None or row.not_before <= now
         ),
         jobs=tuple(
-            _job(connection, row, by_owner.get(row.id, ()), names, now)
+            _job(row, attempts.get(row.id, []), by_owner.get(row.id, ()), names, now)
             for row in _jobs(connection, by_owner)
             if row.not_before is None or row.not_before <= now or row.state is not JobState.QUEUED
         ),
@@ -128,13 +130,12 @@ def _instance(row: InstanceRow, now: datetime) -> Instance:
 
 
 def _workstation(
-    connection: Connection, row: WorkstationRow, machines: Iterable[InstanceRow], names: Names
+    row: WorkstationRow, provider: str, machines: Iterable[InstanceRow], names: Names
 ) -> Workstation:
+    """`provider` is where the home lies, and so the only one where the machine can be."""
     hold = None
     if row.hold_kind is not None:
         hold = Hold(row.hold_kind, row.hold_until, row.hold_by or "")
-    # The home lies at one provider, and the machine must be where the home is.
-    provider = workstations.volume_of(connection, row.volume_id)["provider"]
     return Workstation(
         id=row.id,
         name=row.name,
@@ -154,13 +155,12 @@ def _workstation(
 
 
 def _job(
-    connection: Connection,
     row: JobRow,
+    attempts: list[AttemptRow],
     machines: Iterable[InstanceRow],
     names: Names,
     now: datetime,
 ) -> Job:
-    attempts = jobs.attempts(connection, row.id)
     is_open = bool(attempts) and attempts[-1].state == "open"
     used = runtime(attempts, now).total_seconds()
     left = row.max_runtime_s - used

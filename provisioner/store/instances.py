@@ -16,7 +16,7 @@ from provisioner.errors import ConflictError
 from provisioner.states import check_instance_move
 from provisioner.store import journal
 from provisioner.store.codec import offer_from_json, offer_to_json
-from provisioner.store.tables import instance
+from provisioner.store.tables import attempt, instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,23 @@ def of_owner(connection: Connection, owner_id: str) -> list[InstanceRow]:
     return select(connection, instance.c.owner_id == owner_id)
 
 
+def of_open_attempts(connection: Connection) -> dict[str, list[InstanceRow]]:
+    """The machines of each job's open attempt, ended ones too, by job."""
+    query = (
+        sa.select(instance)
+        .join(
+            attempt,
+            (attempt.c.job_id == instance.c.owner_id) & (attempt.c.number == instance.c.attempt),
+        )
+        .where(attempt.c.state == "open", instance.c.created_at >= attempt.c.created_at)
+        .order_by(instance.c.created_at, instance.c.id)
+    )
+    found: dict[str, list[InstanceRow]] = {}
+    for mapping in connection.execute(query).mappings():
+        found.setdefault(mapping["owner_id"], []).append(from_mapping(mapping))
+    return found
+
+
 def select(
     connection: Connection, *where: sa.ColumnElement[bool], limit: int | None = None
 ) -> list[InstanceRow]:
@@ -158,11 +175,19 @@ def update(connection: Connection, id: str, **values: Any) -> None:
 
 def count_missing(connection: Connection, ids: Iterable[str]) -> None:
     """These live instances were not in a full listing."""
-    connection.execute(
-        instance.update()
-        .where(instance.c.id.in_(list(ids)))
-        .values(missing_count=instance.c.missing_count + 1)
-    )
+    _update_all(connection, ids, missing_count=instance.c.missing_count + 1)
+
+
+def count_listed(connection: Connection, ids: Iterable[str], now: datetime) -> None:
+    """These live instances were in a listing."""
+    _update_all(connection, ids, missing_count=0, last_listed_at=now)
+
+
+def _update_all(connection: Connection, ids: Iterable[str], **values: Any) -> None:
+    rows = [{"row": id} for id in ids]
+    if rows:
+        update = instance.update().where(instance.c.id == sa.bindparam("row"))
+        connection.execute(update.values(values), rows)
 
 
 def _first(connection: Connection, where: sa.ColumnElement[bool]) -> InstanceRow | None:

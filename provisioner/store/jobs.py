@@ -149,6 +149,16 @@ def attempts(connection: Connection, job_id: str) -> list[AttemptRow]:
     return [AttemptRow(**m) for m in connection.execute(query).mappings()]
 
 
+def attempts_of_unfinished(connection: Connection) -> dict[str, list[AttemptRow]]:
+    """All attempts of each job that has not ended, first to last, by job."""
+    query = sa.select(attempt).join(job, job.c.id == attempt.c.job_id)
+    query = query.where(job.c.state.not_in(ENDED)).order_by(attempt.c.number)
+    found: dict[str, list[AttemptRow]] = {}
+    for mapping in connection.execute(query).mappings():
+        found.setdefault(mapping["job_id"], []).append(AttemptRow(**mapping))
+    return found
+
+
 def open_attempt(connection: Connection, row: JobRow) -> AttemptRow | None:
     """The current attempt, None when it has ended or none was begun."""
     query = sa.select(attempt).where(

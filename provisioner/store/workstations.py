@@ -67,6 +67,15 @@ def volume_of(connection: Connection, id: str) -> RowMapping:
     return connection.execute(sa.select(volume).where(volume.c.id == id)).mappings().one()
 
 
+def home_providers(connection: Connection) -> dict[str, str]:
+    """Where the homes of the present workstations lie, by volume."""
+    query = sa.select(volume.c.id, volume.c.provider).join(
+        workstation, workstation.c.volume_id == volume.c.id
+    )
+    rows = connection.execute(query.where(workstation.c.deleted_at.is_(None)))
+    return {row.id: row.provider for row in rows}
+
+
 def volumes(connection: Connection, provider: str) -> list[RowMapping]:
     """The volumes of a provider that are not known to be deleted."""
     query = sa.select(volume).where(volume.c.provider == provider, volume.c.deleted_at.is_(None))

@@ -97,7 +97,7 @@ class Plane:
             self.revive()
             return self.crashes > 0
 
-        wait_until(crashed, f"the control plane dies at {self._crash}")
+        self.wait(crashed, f"the control plane dies at {self._crash}")
 
     @property
     def provider(self) -> LocalProvider:
@@ -109,6 +109,14 @@ class Plane:
     def processes(self) -> list[int]:
         """Living processes of its machines."""
         return processes_with(f"{self.roost.folder.machines}/machines/")
+
+    def wait(self, found: Callable[[], object], what: str) -> None:
+        """Wait for it to come true; failing that, show the control plane's log."""
+        try:
+            wait_until(found, what)
+        except AssertionError as error:
+            error.add_note(self.log())
+            raise
 
     def log(self) -> str:
         return self._log.read_text()[-4000:] if self._log.exists() else ""

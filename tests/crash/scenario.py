@@ -11,7 +11,7 @@ from provisioner.providers.contract import MachineState
 from provisioner.store import actions
 from provisioner.store.actions import CallKind
 from tests.contract.machines import request_for, state_of
-from tests.crash.plane import Plane, wait_until
+from tests.crash.plane import Plane
 
 STEPS = 3
 _TASK = f"""
@@ -79,7 +79,7 @@ def settle(plane: Plane) -> None:
                 return False
         return not plane.get("/v1/instances?live=true")["items"]
 
-    wait_until(quiet, f"nothing is left to do; {plane.log()}")
+    plane.wait(quiet, "nothing is left to do")
 
 
 _DESK = {"name": "desk", "cpus": 1, "memory_gib": 1, "mode": "on-demand"}
@@ -112,7 +112,7 @@ def _finish_desk(plane: Plane, id: str, last: CallKind) -> Expected:
         _await_phase(plane, id, "ready")
         runs = 2
     plane.ask("DELETE", f"/v1/workstations/{id}")
-    wait_until(lambda: not plane.get("/v1/workstations")["items"], "the desk's home is gone")
+    plane.wait(lambda: not plane.get("/v1/workstations")["items"], "the desk's home is gone")
     return Expected(runs={id: runs})
 
 
@@ -126,14 +126,14 @@ def _await_phase(plane: Plane, id: str, phase: str) -> None:
     def there() -> bool:
         return bool(plane.get(f"/v1/workstations/{id}")["phase"] == phase)
 
-    wait_until(there, f"the desk is {phase}; {plane.log()}")
+    plane.wait(there, f"the desk is {phase}")
 
 
 def _finish_job(plane: Plane, id: str) -> Expected:
     def ended() -> bool:
         return plane.get(f"/v1/jobs/{id}")["state"] in ("succeeded", "failed", "cancelled")
 
-    wait_until(ended, f"the job ends; {plane.log()}")
+    plane.wait(ended, "the job ends")
     return Expected(runs={id: 1}, jobs=[id])
 
 
@@ -148,5 +148,5 @@ def _finish_stray(plane: Plane, id: str) -> Expected:
         plane.revive()
         return state_of(plane.provider, id) is MachineState.TERMINATED
 
-    wait_until(collected, f"the stray machine is collected; {plane.log()}")
+    plane.wait(collected, "the stray machine is collected")
     return Expected(strays={id})

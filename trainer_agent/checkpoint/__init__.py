@@ -1,1 +1,1 @@
-"""Checkpoints that survive kills, full disks and flipped bits; knows nothing of models or recipes."""
+"""Checkpoints that survive kills, full disks and flipped bits. Knows no model and no recipe."""
