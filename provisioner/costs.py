@@ -253,7 +253,7 @@ class Costs:
         return forecast
 
     def _scope(self, connection: Connection, actor: Actor, ref: str | None) -> str | None:
-        """The team that is meant: the actor's own unless named; None, for an admin of none, is all."""
+        """The team that is meant: the actor's own unless named; None is all teams."""
         if ref is None and actor.role is Role.ADMIN:
             return actor.team_id
         return team_id(connection, actor, ref)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from cost.usage import UsageKind
 from policies.world import InstanceState
 from provisioner.reconcile.intents import intend
 from provisioner.states import STATE_LIMIT_S
-from provisioner.store import actions, cooldowns, instances
-from provisioner.store.actions import CallKind
+from provisioner.store import actions, cooldowns, instances, ledger
+from provisioner.store.actions import ActionState, CallKind
 from provisioner.store.engine import Connection
 from provisioner.store.instances import InstanceRow
+from provisioner.store.ledger import Fact
 
 I = InstanceState
 
@@ -18,6 +20,8 @@ UNREACHABLE_LIMIT = timedelta(minutes=5)
 """A READY machine whose agent is silent for this long is given up."""
 BOOT_COOLDOWN = timedelta(minutes=2)
 
+_GIVEN_UP = (I.PLANNED, I.LAUNCHING, I.STARTING)
+"""A call that was refused for so long is not made any more: its owner is served elsewhere."""
 _AGAIN = {I.STOPPING: CallKind.STOP, I.STARTING: CallKind.START, I.TERMINATING: CallKind.TERMINATE}
 
 
@@ -32,15 +36,18 @@ def enforce_deadlines(connection: Connection, epoch: int, now: datetime) -> None
 
 
 def _overdue(connection: Connection, row: InstanceRow, epoch: int, now: datetime) -> None:
-    if actions.has_open(connection, row.id):
-        return  # its retry is due by its own clock
+    pending = actions.open_of(connection, row.id)
+    if pending is not None:
+        if row.state not in _GIVEN_UP or pending.state is ActionState.SUBMITTED:
+            return  # its retry is due by its own clock
+        actions.update(connection, pending.id, ActionState.ABANDONED, now)
     if row.state is I.PLANNED:
         instances.move(connection, row, I.FAILED, "never-launched", now)
-    elif row.state is I.LOST:
-        instances.move(
-            connection, row, I.TERMINATED, "lost", now, ended_at=row.last_listed_at or now
-        )
-    elif row.state in _AGAIN:
+    elif row.state is I.LOST and row.missing_count > 0:
+        lost = Fact(row.id, UsageKind.LOST, row.seen_at, estimated=True)
+        ledger.add_events(connection, [lost], now)
+        instances.move(connection, row, I.TERMINATED, "lost", now, ended_at=row.seen_at)
+    elif row.state in _AGAIN and pending is None:
         instances.update(connection, row.id, state_since=now)
         intend(connection, _AGAIN[row.state], row.id, row.provider, epoch, now)
     else:

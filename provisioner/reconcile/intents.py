@@ -241,7 +241,7 @@ def _terminate(connection: Connection, decision: Decision, decision_id: str, tic
     row = _subject(connection, decision)
     if row is None or row.state is I.TERMINATING or not row.state.live:
         return
-    pending = actions.open_by_subject(connection).get(row.id)
+    pending = actions.open_of(connection, row.id)
     if pending is not None and pending.kind is not CallKind.TERMINATE:
         if pending.state is ActionState.SUBMITTED:
             return  # its outcome must be known first

@@ -5,6 +5,7 @@ Money follows from here: an interval begins and ends when the provider says so.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from cost.usage import UsageKind
@@ -22,6 +23,8 @@ from provisioner.store import actions, cooldowns, instances, journal, ledger, wo
 from provisioner.store.actions import ActionState, CallKind
 from provisioner.store.engine import Connection
 from provisioner.store.instances import InstanceRow
+from provisioner.store.ledger import Fact
+from provisioner.store.resources import volume_series
 
 I = InstanceState
 
@@ -30,6 +33,7 @@ LOST_AFTER_LISTINGS = 2
 SILENT_AFTER = timedelta(seconds=30)
 """An agent that was heard within this time outweighs a listing that lacks its machine."""
 
+_ENDING = (MachineState.TERMINATING, MachineState.TERMINATED)
 _REASONS = {
     EndReason.RECLAIMED: "reclaimed",
     EndReason.ASKED: "terminated",
@@ -52,34 +56,49 @@ def mirror(
         return
     for series, points in seen.prices.items():
         ledger.add_prices(connection, series, points)
-    machines = {machine.launch_id: machine for machine in listing.machines}
-    missing = []
-    for row in instances.live(connection, seen.provider):
-        machine = machines.get(row.launch_id)
-        if machine is not None:
-            _mirror_machine(connection, row, machine, now)
-        elif row.machine_id is not None:
-            missing.append(row)
+    rows = instances.live(connection, seen.provider)
+    ours = _ours(rows, listing)
+    instances.count_listed(connection, ours, now)
+    ledger.add_events(connection, (f for row in rows for f in _usage(row, ours.get(row.id))), now)
+    for row in rows:
+        if row.id in ours:
+            _mirror_machine(connection, row, ours[row.id], capabilities.client_tokens, now)
+    missing = [row for row in rows if row.id not in ours and row.machine_id is not None]
     instances.count_missing(connection, [row.id for row in missing])
     for row in missing:
-        _mirror_missing(connection, row, now)
+        _mirror_missing(connection, row, capabilities, now)
+    known = {machine.id for machine in ours.values()}
     for machine in listing.machines:
-        if machine.state is not MachineState.TERMINATED:
+        if machine.id not in known and machine.state not in _ENDING:
             _mirror_stray(connection, seen.provider, machine, capabilities, epoch, now)
-    _mirror_volumes(connection, seen.provider, listing, now)
+    _mirror_volumes(connection, seen, listing, epoch, now)
+
+
+def _ours(rows: list[InstanceRow], listing: Listing) -> dict[str, Machine]:
+    """The machine of each row, by the row's id.
+
+    Of several with one launch id (a launch that was sent twice where there are no tokens) the one
+    whose id is known is the row's, else the first; the others are strays.
+    """
+    by_launch: dict[str, list[Machine]] = {}
+    for machine in listing.machines:
+        by_launch.setdefault(machine.launch_id, []).append(machine)
+    found: dict[str, Machine] = {}
+    for row in rows:
+        same = by_launch.get(row.launch_id, ())
+        named = [m for m in same if row.machine_id in (None, m.id)]
+        if named:
+            found[row.id] = min(named, key=lambda m: (m.state in _ENDING, m.id))
+    return found
 
 
 def _mirror_machine(
-    connection: Connection, row: InstanceRow, machine: Machine, now: datetime
+    connection: Connection, row: InstanceRow, machine: Machine, tokens: bool, now: datetime
 ) -> None:
-    changes = {"machine_id": machine.id, "missing_count": 0, "last_listed_at": now}
-    instances.update(connection, row.id, **changes)
     if row.machine_id is None:
-        _adopt(connection, row, machine, now)
-        adopted = instances.get(connection, row.id)
-        assert adopted is not None
-        row = adopted
-    _meter(connection, row, machine, now)
+        row = _adopt(connection, row, machine, tokens, now)
+    if row.state is I.LOST:
+        _reopen(connection, row, machine, now)
     if machine.state is MachineState.TERMINATED:
         _end(connection, row, machine, now)
     elif machine.state is MachineState.STOPPED:
@@ -88,10 +107,18 @@ def _mirror_machine(
         _running(connection, row, now)
 
 
-def _adopt(connection: Connection, row: InstanceRow, machine: Machine, now: datetime) -> None:
-    """A machine bears this row's launch id: the launch worked, whatever became of its reply."""
-    pending = actions.open_by_subject(connection).get(row.id)
-    if pending is not None and pending.kind is CallKind.LAUNCH:
+def _adopt(
+    connection: Connection, row: InstanceRow, machine: Machine, tokens: bool, now: datetime
+) -> InstanceRow:
+    """A machine bears this row's launch id: the launch worked, whatever became of its reply.
+
+    While it is pending, the call that makes it may have been cut off half way: with tokens it is
+    sent again until it has been answered.
+    """
+    instances.update(connection, row.id, machine_id=machine.id)
+    pending = actions.open_of(connection, row.id)
+    half_made = tokens and machine.state is MachineState.PENDING
+    if pending is not None and pending.kind is CallKind.LAUNCH and not half_made:
         actions.update(connection, pending.id, ActionState.DONE, now)
     journal.record(
         connection, now, "instance.adopted", row.id, team_id=row.team_id, machine=machine.id
@@ -100,17 +127,30 @@ def _adopt(connection: Connection, row: InstanceRow, machine: Machine, now: date
         row = instances.move(connection, row, I.LAUNCHING, "adopted", now)
     if row.state is I.LAUNCHING:
         instances.move(connection, row, I.BOOTING, "adopted", now)
+    adopted = instances.get(connection, row.id)
+    assert adopted is not None
+    return adopted
 
 
-def _meter(connection: Connection, row: InstanceRow, machine: Machine, now: datetime) -> None:
+def _usage(row: InstanceRow, machine: Machine | None) -> Iterator[Fact]:
+    """What the machine's listing says about its current or last run."""
+    if machine is None:
+        return
     started, ended = machine.run_started_at, machine.run_ended_at
     if started is not None:
-        ledger.add_event(connection, row.id, UsageKind.STARTED, started, now)
+        yield Fact(row.id, UsageKind.STARTED, started)
     if ended is not None and (started is None or ended >= started):
         over = machine.state is MachineState.TERMINATED
-        ledger.add_event(
-            connection, row.id, UsageKind.ENDED if over else UsageKind.STOPPED, ended, now
-        )
+        yield Fact(row.id, UsageKind.ENDED if over else UsageKind.STOPPED, ended)
+
+
+def _reopen(connection: Connection, row: InstanceRow, machine: Machine, now: datetime) -> None:
+    """It was thought lost and is there: the run went on from where it was last seen."""
+    lost, started = ledger.lost_at(connection, row.id), machine.run_started_at
+    if lost is None or started is None or started > lost:
+        return
+    if machine.run_ended_at is None or machine.run_ended_at > lost:
+        ledger.add_events(connection, [Fact(row.id, UsageKind.STARTED, lost)], now)
 
 
 def _end(connection: Connection, row: InstanceRow, machine: Machine, now: datetime) -> None:
@@ -124,7 +164,7 @@ def _end(connection: Connection, row: InstanceRow, machine: Machine, now: dateti
         message=machine.message or None,
         ended_at=machine.run_ended_at or now,
     )
-    pending = actions.open_by_subject(connection).get(row.id)
+    pending = actions.open_of(connection, row.id)
     if pending is not None and pending.state is ActionState.INTENDED:
         actions.update(connection, pending.id, ActionState.ABANDONED, now)
 
@@ -132,6 +172,8 @@ def _end(connection: Connection, row: InstanceRow, machine: Machine, now: dateti
 def _stopped(connection: Connection, row: InstanceRow, machine: Machine, now: datetime) -> None:
     if row.state is I.STARTING and (actions.has_open(connection, row.id)):
         return  # not asked yet, or the start has not shown in the listing
+    if row.state is I.LOST:
+        row = instances.move(connection, row, I.READY, "found-again", now)
     if row.state in (I.STOPPING, I.READY, I.BOOTING, I.STARTING):
         reason = "stopped" if row.state is I.STOPPING else "stopped-outside"
         message = machine.message or None
@@ -151,20 +193,23 @@ def _running(connection: Connection, row: InstanceRow, now: datetime) -> None:
         instances.move(connection, row, I.READY, "found-again", now)
 
 
-def _mirror_missing(connection: Connection, row: InstanceRow, now: datetime) -> None:
+def _mirror_missing(
+    connection: Connection, row: InstanceRow, capabilities: Capabilities, now: datetime
+) -> None:
     """A machine that was there is not listed: gone only when nothing speaks for it any more."""
     if row.missing_count + 1 < LOST_AFTER_LISTINGS:
         return
-    last_seen = max(
-        t for t in (row.agent_seen_at, row.last_listed_at, row.created_at) if t is not None
-    )
+    lag = timedelta(seconds=capabilities.listing_lag_s)
+    if row.last_listed_at is None and now - row.state_since <= 2 * lag:
+        return  # too new to be in a listing
     if row.agent_seen_at is not None and now - row.agent_seen_at < SILENT_AFTER:
         return
+    lost = Fact(row.id, UsageKind.LOST, row.seen_at, estimated=True)
     if row.state is I.TERMINATING:
-        ledger.add_event(connection, row.id, UsageKind.LOST, last_seen, now, estimated=True)
-        instances.move(connection, row, I.TERMINATED, "gone", now, ended_at=last_seen)
+        ledger.add_events(connection, [lost], now)
+        instances.move(connection, row, I.TERMINATED, "gone", now, ended_at=row.seen_at)
     elif row.state not in (I.PLANNED, I.FAILED, I.LOST):
-        ledger.add_event(connection, row.id, UsageKind.LOST, last_seen, now, estimated=True)
+        ledger.add_events(connection, [lost], now)
         instances.move(connection, row, I.LOST, "not-listed", now)
 
 
@@ -176,10 +221,8 @@ def _mirror_stray(
     epoch: int,
     now: datetime,
 ) -> None:
-    """Our tag, but no live row: told first, collected after a grace period."""
+    """Our tag, but no live row of its own: told first, collected after a grace period."""
     row = instances.by_launch_id(connection, machine.launch_id)
-    if row is not None and row.state.live:
-        return
     note = cooldowns.see_stray(connection, provider, machine.id, machine.launch_id, now)
     if note["first_seen_at"] == now:
         journal.record(
@@ -187,21 +230,30 @@ def _mirror_stray(
         )
     grace = max(STRAY_GRACE, 2 * timedelta(seconds=capabilities.listing_lag_s))
     if row is not None:
-        # We ended it ourselves and it runs all the same: no reason to wait for anybody.
+        # We ended it ourselves, or it is the twin of another: no reason to wait for anybody.
         grace = timedelta(seconds=capabilities.listing_lag_s)
     if now - note["first_seen_at"] < grace:
         return
     intend(connection, CallKind.COLLECT, f"{provider}/{machine.id}", provider, epoch, now)
 
 
-def _mirror_volumes(connection: Connection, provider: str, listing: Listing, now: datetime) -> None:
+def _mirror_volumes(
+    connection: Connection, seen: Observation, listing: Listing, epoch: int, now: datetime
+) -> None:
     listed = {volume.id: volume for volume in listing.volumes}
-    for row in workstations.volumes(connection, provider):
+    rows = workstations.volumes(connection, seen.provider)
+    facts = []
+    for row in rows:
         found = listed.get(row["id"])
         if found is not None:
-            ledger.add_event(connection, row["id"], UsageKind.STARTED, found.created_at, now)
+            facts.append(Fact(row["id"], UsageKind.STARTED, found.created_at))
             if not row["seen"]:
                 workstations.update_volume(connection, row["id"], seen=True)
         elif row["seen"] and row["deleting"]:
-            ledger.add_event(connection, row["id"], UsageKind.ENDED, now, now)
+            facts.append(Fact(row["id"], UsageKind.ENDED, now))
             workstations.update_volume(connection, row["id"], deleted_at=now)
+    ledger.add_events(connection, facts, now)
+    if rows and seen.volume_price is not None:
+        ledger.add_prices(connection, volume_series(seen.provider), [seen.volume_price])
+    for id in workstations.deleted_volumes(connection, listed.keys() - {row["id"] for row in rows}):
+        intend(connection, CallKind.DELETE_VOLUME, id, seen.provider, epoch, now)

@@ -25,6 +25,7 @@ class Observation:
     offers: tuple[Offer, ...] = ()
     prices: Mapping[str, tuple[PricePoint, ...]] = field(default_factory=dict)
     """By price series."""
+    volume_price: PricePoint | None = None
     error: str | None = None
 
 
@@ -45,6 +46,7 @@ def observe(provider: Provider, questions: Iterable[PriceQuestion], now: datetim
             provider.list(),
             tuple(provider.offers()),
             {q.offer.id: _prices(provider, q, now) for q in questions},
+            provider.volume_price(),
         )
     except ProviderError as error:
         return Observation(provider.name, now, error=str(error))

@@ -11,23 +11,29 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from policies.world import InstanceState
+from cost.usage import UsageKind
+from policies.world import InstanceState, OwnerKind
 from provisioner import crashpoints
 from provisioner.calls import Calls
 from provisioner.clock import Clock
 from provisioner.crashpoints import Point
 from provisioner.errors import NotFound, ProviderError, StaleEpochError, ThrottledError
 from provisioner.providers.contract import LaunchRequest, Machine, Provider
+from provisioner.reconcile.intents import intend
 from provisioner.reconcile.reactions import Reaction, Rule, cooled_scope, retry_delay, rule_for
-from provisioner.store import actions, cooldowns, instances, journal, workstations
+from provisioner.store import actions, cooldowns, instances, journal, ledger, workstations
 from provisioner.store.actions import ActionRow, ActionState, CallKind
 from provisioner.store.engine import Connection
 from provisioner.store.instances import InstanceRow
+from provisioner.store.ledger import Fact
 
 I = InstanceState
 _log = logging.getLogger(__name__)
+
+TROUBLE_PAUSE = timedelta(hours=1)
+"""How long a workstation whose launch can never work is left alone; starting it ends the pause."""
 
 Fenced = Callable[[], AbstractContextManager[Connection]]
 """A write transaction of the current lease."""
@@ -197,6 +203,19 @@ class Performer:
             actions.update(connection, action.id, ActionState.FAILED, now, **fields)
             if row.state in (I.PLANNED, I.LAUNCHING):
                 instances.move(connection, row, I.FAILED, error.code, now, message=str(error))
+            if row.state is I.BOOTING:
+                # It is listed and cannot be finished: it goes, and its owner gets another.
+                instances.move(
+                    connection, row, I.TERMINATING, "launch-cut-off", now, message=str(error)
+                )
+                intend(connection, CallKind.TERMINATE, row.id, row.provider, action.epoch, now)
+            elif rule.reaction is Reaction.GIVE_UP and row.owner_kind is OwnerKind.WORKSTATION:
+                _break(connection, row, str(error), now)
+        elif rule.reaction is Reaction.GIVE_UP and action.kind in _SWITCHES and row is not None:
+            # It can be neither stopped nor started: it goes, and the home stays.
+            actions.update(connection, action.id, ActionState.FAILED, now, **fields)
+            instances.move(connection, row, I.TERMINATING, error.code, now, message=str(error))
+            intend(connection, CallKind.TERMINATE, row.id, row.provider, action.epoch, now)
         else:
             self._again(connection, action, rule, error)
 
@@ -220,11 +239,20 @@ class Performer:
     def _gone(self, connection: Connection, action: ActionRow, row: InstanceRow | None) -> None:
         now = self._clock.now()
         if action.kind is CallKind.DELETE_VOLUME:
+            ended = Fact(action.subject_id, UsageKind.ENDED, now)
+            ledger.add_events(connection, [ended], now)
             workstations.update_volume(connection, action.subject_id, deleted_at=now)
         elif row is not None and row.machine_id is None and row.state is I.TERMINATING:
             instances.move(connection, row, I.TERMINATED, "never-launched", now)
 
 
+def _break(connection: Connection, row: InstanceRow, why: str, now: datetime) -> None:
+    """Its workstation is told, and not given another machine until somebody could mend it."""
+    if row.owner_id is not None:
+        workstations.update(connection, row.owner_id, trouble=why, not_before=now + TROUBLE_PAUSE)
+
+
+_SWITCHES = {CallKind.STOP, CallKind.START}
 _ENDS_LAUNCH = {Reaction.NEXT_OFFER, Reaction.GIVE_UP}
 
 

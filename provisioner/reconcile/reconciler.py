@@ -40,10 +40,9 @@ from provisioner.reconcile.observe import (
     observe,
 )
 from provisioner.reconcile.perform import Performer, Request
-from provisioner.store import actions, instances, journal, lease, ledger, workstations
+from provisioner.store import actions, commands, instances, journal, lease, workstations
 from provisioner.store.engine import Connection, Store
 from provisioner.store.lease import Lease
-from provisioner.store.resources import volume_series
 
 _log = logging.getLogger(__name__)
 
@@ -172,18 +171,19 @@ class Reconciler:
     def _price_questions(self, provider: str, now: datetime) -> list[PriceQuestion]:
         """The offers whose prices are due: of machines that run, or have just begun or ended."""
         with self._store.read() as connection:
-            rows = instances.live(connection, provider)
+            rows = instances.live_or_just_ended(connection, provider, now - 2 * PRICES_EVERY)
         starts: dict[str, PriceQuestion] = {}
         for row in rows:
             asked = self._priced_at.get(row.offer.id)
-            due = asked is None or now - asked >= PRICES_EVERY or row.state_since >= asked
-            if due:
+            if (
+                asked is None
+                or row.state_since >= asked
+                or (row.state.live and now - asked >= PRICES_EVERY)
+            ):
                 start = min(row.created_at, asked or row.created_at) - timedelta(hours=1)
                 known = starts.get(row.offer.id)
                 if known is None or start < known.start:
                     starts[row.offer.id] = PriceQuestion(row.offer, start)
-        for offer_id in starts:
-            self._priced_at[offer_id] = now
         return list(starts.values())
 
     def _mirror(self, connection: Connection, observations: list[Observation], held: Lease) -> None:
@@ -191,10 +191,10 @@ class Reconciler:
         for seen in observations:
             provider = self._providers[seen.provider]
             mirror(connection, seen, provider.capabilities, held.epoch, now)
-            price = provider.volume_price()
-            if price is not None and workstations.volumes(connection, seen.provider):
-                ledger.add_prices(connection, volume_series(seen.provider), [price])
+            self._priced_at |= dict.fromkeys(seen.prices, seen.at)
         enforce_deadlines(connection, held.epoch, now)
+        commands.fail_unanswerable(connection, now)
+        workstations.note_waiting(connection, now)
         enforce_time_limits(connection, now)
         settle(connection, now)
         snapshot.note_spot_drought(connection, self._catalogue.all(), now)

@@ -10,6 +10,7 @@ from policies.world import (
     BudgetView,
     Condition,
     Cooldown,
+    Desire,
     Hold,
     Instance,
     InstanceState,
@@ -56,7 +57,7 @@ def take(
         workstations=tuple(
             _workstation(row, homes[row.volume_id], by_owner.get(row.id, ()), names)
             for row in workstations.present(connection)
-            if row.not_before is None or row.not_before <= now
+            if not _pauses(row, by_owner, now)
         ),
         jobs=tuple(
             _job(row, attempts.get(row.id, []), by_owner.get(row.id, ()), names, now)
@@ -67,6 +68,12 @@ def take(
         cooldowns=cooled,
         team_timezones=people.timezones(connection),
     )
+
+
+def _pauses(row: WorkstationRow, by_owner: Mapping[str, list[InstanceRow]], now: datetime) -> bool:
+    """Whether it is not to be given a machine yet; one that has a machine is always looked at."""
+    waits = row.not_before is not None and row.not_before > now
+    return waits and row.desire is Desire.ON and row.id not in by_owner
 
 
 def note_spot_drought(connection: Connection, offers: tuple[Offer, ...], now: datetime) -> None:

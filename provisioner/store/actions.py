@@ -69,10 +69,14 @@ def insert(connection: Connection, row: ActionRow) -> bool:
 
 
 def has_open(connection: Connection, subject_id: str) -> bool:
-    query = sa.select(action.c.id).where(
-        action.c.subject_id == subject_id, action.c.state.in_(OPEN)
-    )
-    return connection.execute(query).first() is not None
+    return open_of(connection, subject_id) is not None
+
+
+def open_of(connection: Connection, subject_id: str) -> ActionRow | None:
+    """The one open action of a subject."""
+    query = sa.select(action).where(action.c.subject_id == subject_id, action.c.state.in_(OPEN))
+    mapping = connection.execute(query).mappings().first()
+    return None if mapping is None else _row(mapping)
 
 
 def due(connection: Connection, now: datetime) -> list[ActionRow]:
@@ -80,11 +84,6 @@ def due(connection: Connection, now: datetime) -> list[ActionRow]:
     query = sa.select(action).where(action.c.state.in_(OPEN), action.c.not_before <= now)
     query = query.order_by(action.c.created_at, action.c.id)
     return [_row(m) for m in connection.execute(query).mappings()]
-
-
-def open_by_subject(connection: Connection) -> dict[str, ActionRow]:
-    query = sa.select(action).where(action.c.state.in_(OPEN))
-    return {m["subject_id"]: _row(m) for m in connection.execute(query).mappings()}
 
 
 def get(connection: Connection, id: str) -> ActionRow | None:

@@ -8,7 +8,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
-from provisioner.store.tables import command
+from policies.world import InstanceState
+from provisioner.store.instances import LIVE
+from provisioner.store.tables import command, instance
+
+_OFF = "The machine stopped before it answered; start the workstation and ask again."
 
 
 def insert(
@@ -58,10 +62,12 @@ def answer(connection: Connection, id: str, state: str, result: Any, now: dateti
     return changed.rowcount == 1
 
 
-def fail_pending(connection: Connection, instance_ids: list[str], why: str, now: datetime) -> None:
-    """Answer what a machine that is gone can no longer answer."""
+def fail_unanswerable(connection: Connection, now: datetime) -> None:
+    """Answer what machines that have stopped or ended can no longer answer."""
+    sleeping = instance.c.state.in_((InstanceState.STOPPED, InstanceState.HIBERNATED))
+    off = sa.select(instance.c.id).where(sa.or_(sleeping, instance.c.state.not_in(LIVE)))
     connection.execute(
         command.update()
-        .where(command.c.instance_id.in_(instance_ids), command.c.state == "queued")
-        .values(state="failed", result={"error": why}, ended_at=now)
+        .where(command.c.state == "queued", command.c.instance_id.in_(off))
+        .values(state="failed", result={"error": _OFF}, ended_at=now)
     )

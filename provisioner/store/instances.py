@@ -54,7 +54,13 @@ class InstanceRow:
     agent_sha256: str | None
     decision_id: str | None
 
+    @property
+    def seen_at(self) -> datetime:
+        """When it last showed a sign of life: to its provider, or by its agent."""
+        return max(t for t in (self.agent_seen_at, self.last_listed_at, self.created_at) if t)
 
+
+_BATCH = 1000
 LIVE = tuple(state.value for state in InstanceState if state.live)
 
 
@@ -95,6 +101,12 @@ def live(connection: Connection, provider: str | None = None) -> list[InstanceRo
     if provider is not None:
         where.append(instance.c.provider == provider)
     return select(connection, *where)
+
+
+def live_or_just_ended(connection: Connection, provider: str, since: datetime) -> list[InstanceRow]:
+    """The live instances of a provider, and those that have ended since."""
+    is_there = sa.or_(instance.c.state.in_(LIVE), instance.c.state_since >= since)
+    return select(connection, instance.c.provider == provider, is_there)
 
 
 def of_owner(connection: Connection, owner_id: str) -> list[InstanceRow]:
@@ -184,10 +196,10 @@ def count_listed(connection: Connection, ids: Iterable[str], now: datetime) -> N
 
 
 def _update_all(connection: Connection, ids: Iterable[str], **values: Any) -> None:
-    rows = [{"row": id} for id in ids]
-    if rows:
-        update = instance.update().where(instance.c.id == sa.bindparam("row"))
-        connection.execute(update.values(values), rows)
+    known = list(ids)
+    for start in range(0, len(known), _BATCH):  # few enough for the parameters of one statement
+        some = instance.c.id.in_(known[start : start + _BATCH])
+        connection.execute(instance.update().where(some).values(values))
 
 
 def _first(connection: Connection, where: sa.ColumnElement[bool]) -> InstanceRow | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
@@ -16,29 +17,39 @@ from provisioner.providers.contract import PricePoint
 from provisioner.store.tables import budget, price_point, reservation, team, usage_event
 
 
-def add_event(
-    connection: Connection,
-    resource_id: str,
-    kind: UsageKind,
-    at: datetime,
-    now: datetime,
-    *,
-    estimated: bool = False,
-) -> None:
-    """Append what was observed, unless this very fact is known already."""
-    key = f"{resource_id}:{kind}:{at.isoformat()}"
-    connection.execute(
-        _insert(connection, usage_event)
-        .values(
-            key=key,
-            resource_id=resource_id,
-            at=at,
-            kind=kind,
-            estimated=estimated,
-            recorded_at=now,
-        )
-        .on_conflict_do_nothing()
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A start or an end of a machine or home, as observed."""
+
+    resource_id: str
+    kind: UsageKind
+    at: datetime
+    estimated: bool = False
+
+
+def add_events(connection: Connection, facts: Iterable[Fact], now: datetime) -> None:
+    """Append what was observed; facts that are known already are not counted again."""
+    rows = [
+        {
+            "key": f"{fact.resource_id}:{fact.kind}:{fact.at.isoformat()}",
+            "resource_id": fact.resource_id,
+            "at": fact.at,
+            "kind": fact.kind,
+            "estimated": fact.estimated,
+            "recorded_at": now,
+        }
+        for fact in facts
+    ]
+    if rows:
+        connection.execute(_insert(connection, usage_event).on_conflict_do_nothing(), rows)
+
+
+def lost_at(connection: Connection, resource_id: str) -> datetime | None:
+    """When a resource was last given up as lost."""
+    query = sa.select(sa.func.max(usage_event.c.at)).where(
+        usage_event.c.resource_id == resource_id, usage_event.c.kind == UsageKind.LOST
     )
+    return connection.execute(query).scalar()
 
 
 def events_for(connection: Connection, resource_ids: Sequence[str]) -> list[UsageEvent]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
-from policies.world import Desire, Needs
+from policies.world import Desire, InstanceState, Needs
 from provisioner.store.codec import needs_from_json, needs_to_json
-from provisioner.store.tables import volume, workstation
+from provisioner.store.instances import LIVE
+from provisioner.store.tables import instance, volume, workstation
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,14 @@ def volumes(connection: Connection, provider: str) -> list[RowMapping]:
     return list(connection.execute(query).mappings())
 
 
+def deleted_volumes(connection: Connection, ids: Iterable[str]) -> list[str]:
+    """Which of these volumes are thought to be deleted."""
+    query = sa.select(volume.c.id).where(
+        volume.c.id.in_(list(ids)), volume.c.deleted_at.is_not(None)
+    )
+    return [row.id for row in connection.execute(query)]
+
+
 def update_volume(connection: Connection, id: str, **values: Any) -> None:
     connection.execute(volume.update().where(volume.c.id == id).values(values))
 
@@ -106,6 +116,23 @@ def select(
 
 def update(connection: Connection, id: str, **values: Any) -> None:
     connection.execute(workstation.update().where(workstation.c.id == id).values(values))
+
+
+def note_waiting(connection: Connection, now: datetime) -> None:
+    """Remember since when workstations that are on have had no machine."""
+    held = sa.exists().where(instance.c.owner_id == workstation.c.id)
+    on = (workstation.c.desire == Desire.ON) & workstation.c.deleted_at.is_(None)
+    connection.execute(
+        workstation.update()
+        .where(on, workstation.c.waiting_since.is_(None), ~held.where(instance.c.state.in_(LIVE)))
+        .values(waiting_since=now)
+    )
+    ready = held.where(instance.c.state == InstanceState.READY)
+    connection.execute(
+        workstation.update()
+        .where(workstation.c.waiting_since.is_not(None), ready)
+        .values(waiting_since=None)
+    )
 
 
 def from_mapping(mapping: RowMapping) -> WorkstationRow:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from itertools import pairwise
 
@@ -18,12 +18,12 @@ from provisioner.providers.contract import Machine, MachineState
 from provisioner.providers.local.meter import Run, runs
 from provisioner.store import actions, instances
 from provisioner.store.instances import InstanceRow
+from tests.crash.controlplane import FOREVER
 from tests.crash.plane import Plane
 from tests.crash.scenario import STEPS, Expected
 
 _EXACT = Decimal("1e-9")
 _CENT = Decimal("0.01")
-_FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def faults(plane: Plane, expected: Expected) -> list[str]:
@@ -101,7 +101,7 @@ def _row_of(plane: Plane, machine: Machine) -> InstanceRow | None:
 
 def _actions(plane: Plane) -> list[str]:
     with plane.roost.store.read() as connection:
-        still = actions.open_by_subject(connection).values()
+        still = actions.due(connection, FOREVER)
     return [f"the action {action.kind} of {action.subject_id} is still open" for action in still]
 
 
@@ -123,8 +123,8 @@ def _money(plane: Plane, expected: Expected) -> list[str]:
     now = plane.roost.clock.now()
     begin = now - timedelta(days=1)
     with plane.roost.store.read() as connection:
-        booked = entries(connection, Period(begin, _FOREVER), now)
-    bill = plane.provider.bill(begin, _FOREVER)
+        booked = entries(connection, Period(begin, FOREVER), now)
+    bill = plane.provider.bill(begin, FOREVER)
     for stray in expected.strays:
         bill.pop(stray, None)  # nobody asked for it: it is in nobody's books
     machines = _amounts(booked, ResourceKind.INSTANCE)
@@ -134,7 +134,7 @@ def _money(plane: Plane, expected: Expected) -> list[str]:
         if abs(machines.get(id, Decimal(0)) - bill.get(id, Decimal(0))) > _EXACT
     ]
     homes = _amounts(booked, ResourceKind.VOLUME)
-    stored = plane.provider.bill_storage(begin, _FOREVER)
+    stored = plane.provider.bill_storage(begin, FOREVER)
     off = sum(homes.values(), Decimal(0)) - sum(stored.values(), Decimal(0))
     if homes.keys() != stored.keys() or abs(off) > _CENT:
         found.append(f"money: the homes are booked at {homes} and billed at {stored}")

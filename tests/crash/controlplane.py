@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from provisioner.store.actions import ActionRow, ActionState
 from provisioner.store.engine import Connection
 from provisioner.store.instances import InstanceRow
 
+FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 STRAY_GRACE = timedelta(seconds=1)
 TOKEN_FILE = "admin-token"  # noqa: S105
 TICK_POINTS = (Point.OBSERVED, Point.MIRRORED, Point.DECIDED, Point.RECORDED)
@@ -142,7 +143,7 @@ class _Fuse:
         if point is Point.DECIDED and mine.kind in self._planned:
             return True
         with self._roost.store.read() as connection:
-            found = actions.open_by_subject(connection).values()
+            found = actions.due(connection, FOREVER)
             return any(action.kind == mine.kind for action in found)
 
 

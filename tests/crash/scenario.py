@@ -11,6 +11,7 @@ from provisioner.providers.contract import MachineState
 from provisioner.store import actions
 from provisioner.store.actions import CallKind
 from tests.contract.machines import request_for, state_of
+from tests.crash.controlplane import FOREVER
 from tests.crash.plane import Plane
 
 STEPS = 3
@@ -75,7 +76,7 @@ def settle(plane: Plane) -> None:
 
     def quiet() -> bool:
         with plane.roost.store.read() as connection:
-            if actions.open_by_subject(connection):
+            if actions.due(connection, FOREVER):
                 return False
         return not plane.get("/v1/instances?live=true")["items"]
 

@@ -11,7 +11,7 @@ from provisioner.crashpoints import Point
 from provisioner.store.actions import CallKind
 from tests.crash import books, scenario
 from tests.crash.controlplane import TICK_POINTS, Crash
-from tests.crash.plane import Plane, wait_until
+from tests.crash.plane import Plane
 from tests.crash.scenario import Scenario
 
 pytestmark = pytest.mark.e2e
