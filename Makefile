@@ -15,7 +15,7 @@ demo: $(INSTALLED) ## See it work: a workstation and a training job that is pree
 	@$(BIN)/roost demo
 
 test: $(INSTALLED) ## Run all tests, with coverage (arguments for pytest: make test T="tests/cost -x")
-	@$(BIN)/pytest --cov --cov-report=term $(T)
+	@$(BIN)/python -m pytest --cov --cov-report=term $(T)
 
 check: $(INSTALLED) ## Lint, format, types and layers
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 """How fast GETs stay while machines are made: p50 and p99 at rest and during launches, as a ratio.
 
-    python -m bench.api_while_provisioning [--machines 20] [--seconds 10]
+python -m bench.api_while_provisioning [--machines 20] [--seconds 10]
 """
 
 from __future__ import annotations

@@ -122,10 +122,12 @@ def committed(reservations: Iterable[Reservation], charges: Iterable[Charge]) ->
     With several open reservations of one owner each charge uses up the oldest one first, so that
     it is set against one reservation only.
     """
-    charges = tuple(charges)
+    by_owner: dict[str | None, list[Charge]] = {}
+    for charge in charges:
+        by_owner.setdefault(charge.resource.owner_id, []).append(charge)
     held = sorted((r for r in reservations if r.open), key=lambda r: (r.owner_id, r.made_at, r.id))
     return add(
-        _left(tuple(group), [c for c in charges if c.resource.owner_id == owner])
+        _left(tuple(group), by_owner.get(owner, []))
         for owner, group in groupby(held, key=lambda r: r.owner_id)
     )
 

@@ -79,7 +79,7 @@ class Resource:
 class Charge:
     """One span of one resource at one price; the fields are FOCUS columns in snake case.
 
-    Costs are None while the price is unknown. Within one UTC hour, as `charge` makes them.
+    Costs are None while the price is unknown. Within one UTC hour, unless `charge` was told not to.
     """
 
     resource: Resource
@@ -154,17 +154,20 @@ def charge(
     resource: Resource,
     prices: PriceBook,
     zones: Iterable[str] = (),
+    *,
+    hourly: bool = True,
 ) -> tuple[Charge, ...]:
     """The charges of a resource, in order of time; intervals of other resources are left out.
 
     Charges are cut at price changes, UTC hours and the local midnights of `zones` (IANA names).
+    `hourly` False leaves the hours out, for sums over many days: they come to the same.
     """
     zones = tuple(zones)
     return tuple(
         _charge(resource, span, interval)
         for interval in sorted(intervals, key=lambda i: i.start)
         if interval.instance_id == resource.id
-        for span in prices.split(resource.id, interval.start, interval.end, zones)
+        for span in prices.split(resource.id, interval.start, interval.end, zones, hourly=hourly)
     )
 
 

@@ -107,7 +107,7 @@ class Agents:
                 )
             instances.update(connection, row.id, **changes)
             self._note_activity(connection, row, body, now)
-            self._note_progress(connection, body.get("tasks") or [])
+            self._note_progress(connection, row, body.get("tasks") or [])
             answer = self._desired(connection, row, deadline or row.notice_deadline)
         if _news(row, report) or "notice_deadline" in changes:
             self._poke()
@@ -165,7 +165,7 @@ class Agents:
         """The attempt, if this machine is (or was) one of its nodes."""
         row = self._instance(connection, token)
         attempt = jobs.get_attempt(connection, task_id)
-        if attempt is None or (attempt.job_id, attempt.number) != (row.owner_id, row.attempt):
+        if attempt is None or not _is_of(attempt, row):
             raise NotFoundError(f"There is no task {task_id!r} of this machine.")
         return row, attempt
 
@@ -180,11 +180,14 @@ class Agents:
         if desk is not None and (desk.last_activity_at is None or desk.last_activity_at < at):
             workstations.update(connection, desk.id, last_activity_at=at, warned_at=None)
 
-    def _note_progress(self, connection: Connection, tasks: list[dict[str, Any]]) -> None:
+    def _note_progress(
+        self, connection: Connection, row: InstanceRow, tasks: list[dict[str, Any]]
+    ) -> None:
+        """What a machine says of its own tasks; of others' it is not heard."""
         for task in tasks:
             known = {key: task[key] for key in _TOLD if task.get(key) is not None}
             attempt = jobs.get_attempt(connection, task["id"]) if known else None
-            if attempt is None:
+            if attempt is None or not _is_of(attempt, row):
                 continue
             total = known.pop("total_steps", None)
             jobs.update_attempt(connection, attempt.id, **known) if known else None
@@ -212,6 +215,11 @@ class Agents:
                 for c in commands.pending(connection, row.id)
             ],
         }
+
+
+def _is_of(attempt: AttemptRow, row: InstanceRow) -> bool:
+    """Whether a machine is (or was) one of an attempt's nodes."""
+    return (attempt.job_id, attempt.number) == (row.owner_id, row.attempt)
 
 
 def _tasks(connection: Connection, row: InstanceRow) -> list[dict[str, Any]]:

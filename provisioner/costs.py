@@ -168,7 +168,7 @@ class Costs:
             of = team_id(connection, actor, team_ref)
             zone = _zone(connection, of)
             period = period_bounds(now, zone)
-            found = ledger.charges(connection, period, now, of)
+            found = ledger.charges(connection, period, now, of, hourly=True)
             names = people.names(connection)
             view = ledger.budget_view(connection, of, now)
             forecast = self._forecast(connection, of, now)
@@ -198,7 +198,7 @@ class Costs:
         with self._store.read() as connection:
             of = self._scope(connection, actor, team_ref)
             period = _period(start, end, now, _zone(connection, of))
-            found = ledger.charges(connection, period, now, of)
+            found = ledger.charges(connection, period, now, of, hourly=True)
             names = people.names(connection)
         named = tuple(_named(charge, names) for charge in found)
         name = names[of] if of is not None else "all teams"

@@ -38,11 +38,19 @@ class Entry:
 
 
 def entries(
-    connection: Connection, period: Period, now: datetime, team_id: str | None = None
+    connection: Connection,
+    period: Period,
+    now: datetime,
+    team_id: str | None = None,
+    *,
+    hourly: bool = False,
 ) -> tuple[Entry, ...]:
-    """Everything that was used in a period, by resource; charges are cut to the period."""
+    """Everything that was used in a period, by resource; charges are cut to the period.
+
+    `hourly` has a charge for each hour, as bills do; sums are the same either way.
+    """
     resources = charged_resources(connection, period.start, period.end, team_id=team_id)
-    return _entries(connection, resources, period, now)
+    return _entries(connection, resources, period, now, hourly=hourly)
 
 
 def _entries(
@@ -50,6 +58,8 @@ def _entries(
     resources: list[tuple[Resource, str]],
     period: Period,
     now: datetime,
+    *,
+    hourly: bool = False,
 ) -> tuple[Entry, ...]:
     ids = [resource.id for resource, _ in resources]
     intervals: dict[str, list[UsageInterval]] = {}
@@ -64,16 +74,23 @@ def _entries(
         }
     )
     found = (
-        _entry(resource, intervals.get(resource.id, ()), book, period) for resource, _ in resources
+        _entry(resource, intervals.get(resource.id, ()), book, period, hourly)
+        for resource, _ in resources
     )
     return tuple(entry for entry in found if entry.charges)
 
 
 def charges(
-    connection: Connection, period: Period, now: datetime, team_id: str | None = None
+    connection: Connection,
+    period: Period,
+    now: datetime,
+    team_id: str | None = None,
+    *,
+    hourly: bool = False,
 ) -> tuple[Charge, ...]:
     """All charges of a period, in order of resource and time."""
-    return tuple(c for entry in entries(connection, period, now, team_id) for c in entry.charges)
+    found = entries(connection, period, now, team_id, hourly=hourly)
+    return tuple(charge for entry in found for charge in entry.charges)
 
 
 def budget_view(
@@ -134,12 +151,15 @@ def admit(
 
 
 def _entry(
-    resource: Resource, intervals: Iterable[UsageInterval], book: PriceBook, period: Period
+    resource: Resource,
+    intervals: Iterable[UsageInterval],
+    book: PriceBook,
+    period: Period,
+    hourly: bool,
 ) -> Entry:
     inside = tuple(i for i in intervals if i.start < period.end and i.end > period.start)
-    return Entry(
-        resource, inside, clip(charges_of(inside, resource, book), period.start, period.end)
-    )
+    found = charges_of(inside, resource, book, hourly=hourly)
+    return Entry(resource, inside, clip(found, period.start, period.end))
 
 
 def _budget(row: Row, team_id: str) -> budgets.Budget:

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from cost.errors import CostError
 from cost.periods import zone
 from provisioner.clock import Clock
-from provisioner.errors import ForbiddenError, InvalidError, NotFoundError
+from provisioner.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from provisioner.ids import digest, new_id, new_secret
 from provisioner.store import journal
 from provisioner.store import people as rows
@@ -98,33 +98,38 @@ class People:
 
         The token's secret at the very first start, else None.
         """
-        now = self._clock.now()
         secret = new_secret("roost")
-        with self._store.write() as connection:
-            if rows.anybody(connection):
-                return None
-            id, of = new_id("per"), new_id("team")
-            rows.insert(
-                connection,
-                team,
-                "team",
-                id=of,
-                name=FIRST_TEAM,
-                timezone="UTC",
-                created_at=now,
-            )
-            rows.insert(
-                connection,
-                person,
-                "person",
-                id=id,
-                name="admin",
-                team_id=of,
-                role=Role.ADMIN,
-                created_at=now,
-            )
-            _insert_token(connection, id, secret, "first start", now)
+        try:
+            with self._store.write() as connection:
+                if rows.anybody(connection):
+                    return None
+                self._insert_admin(connection, secret)
+        except ConflictError:
+            return None  # another control plane of this database was faster
         return secret
+
+    def _insert_admin(self, connection: Connection, secret: str) -> None:
+        now, id, of = self._clock.now(), new_id("per"), new_id("team")
+        rows.insert(
+            connection,
+            team,
+            "team",
+            id=of,
+            name=FIRST_TEAM,
+            timezone="UTC",
+            created_at=now,
+        )
+        rows.insert(
+            connection,
+            person,
+            "person",
+            id=id,
+            name="admin",
+            team_id=of,
+            role=Role.ADMIN,
+            created_at=now,
+        )
+        _insert_token(connection, id, secret, "first start", now)
 
     def create_team(self, actor: Actor, name: str, timezone: str = "UTC") -> Team:
         _require(actor, Role.ADMIN)

@@ -63,7 +63,9 @@ class Settings(BaseSettings):
         values = _read(config)
         given = {key: value for key, value in flags.items() if value is not None}
         try:
-            return cls(**{"state": default_state_folder(), **values, **_environment(), **given})
+            return cls(
+                **{"state": default_state_folder(), **_over(_over(values, _environment()), given)}
+            )
         except ValidationError as error:
             problems = "; ".join(
                 f"{'.'.join(str(part) for part in e['loc']) or 'settings'}: {e['msg']}"
@@ -109,11 +111,22 @@ def _read(config: Path | None) -> dict[str, Any]:
         return {}
     try:
         return tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise StateError(
             f"Cannot read the configuration file {path}: {error}.",
             remedy="Name another with --config, or correct it.",
         ) from error
+
+
+def _over(values: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    """`later` wins, value by value: a table is merged, not replaced."""
+    merged = dict(values)
+    for key, value in later.items():
+        before = merged.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            value = {**before, **value}
+        merged[key] = value
+    return merged
 
 
 _CLIENT_ONLY = {"ROOST_URL", "ROOST_TOKEN"}

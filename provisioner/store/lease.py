@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from provisioner.errors import StaleEpochError
@@ -41,10 +42,7 @@ def acquire(store: Store, holder: str, ttl_s: float, held: Lease | None = None) 
             sa.select(lease).where(lease.c.name == NAME).with_for_update()
         ).first()
         if row is None:
-            connection.execute(
-                lease.insert().values(name=NAME, holder=holder, epoch=1, expires_at=expires)
-            )
-            return Lease(holder, 1)
+            return _first(connection, holder, expires)
         if row.holder != holder and row.expires_at > now:
             return None
         renewed = held is not None and (held.holder, held.epoch) == (row.holder, row.epoch)
@@ -55,6 +53,17 @@ def acquire(store: Store, holder: str, ttl_s: float, held: Lease | None = None) 
             .values(holder=holder, epoch=epoch, expires_at=expires)
         )
         return Lease(holder, epoch)
+
+
+def _first(connection: Connection, holder: str, expires: datetime) -> Lease | None:
+    """The very first lease of a database; None when another one was faster."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    insert: sqlite.Insert | postgresql.Insert = dialect.insert(lease)
+    row = {"name": NAME, "holder": holder, "epoch": 1, "expires_at": expires}
+    made = connection.execute(
+        insert.values(row).on_conflict_do_nothing().returning(lease.c.epoch)
+    ).first()
+    return None if made is None else Lease(holder, 1)
 
 
 def release(store: Store, held: Lease) -> None:

@@ -16,6 +16,9 @@ from cost.usage import UsageEvent, UsageKind
 from provisioner.providers.contract import PricePoint
 from provisioner.store.tables import budget, price_point, reservation, team, usage_event
 
+_BATCH = 1000
+"""Few enough for the parameters of one statement, on either database."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -53,11 +56,14 @@ def lost_at(connection: Connection, resource_id: str) -> datetime | None:
 
 
 def events_for(connection: Connection, resource_ids: Sequence[str]) -> list[UsageEvent]:
-    query = sa.select(usage_event).where(usage_event.c.resource_id.in_(resource_ids))
-    return [
-        UsageEvent(r.key, r.resource_id, r.at, UsageKind(r.kind), r.estimated)
-        for r in connection.execute(query)
-    ]
+    found: list[UsageEvent] = []
+    for start in range(0, len(resource_ids), _BATCH):
+        some = usage_event.c.resource_id.in_(resource_ids[start : start + _BATCH])
+        found += [
+            UsageEvent(r.key, r.resource_id, r.at, UsageKind(r.kind), r.estimated)
+            for r in connection.execute(sa.select(usage_event).where(some))
+        ]
+    return found
 
 
 def add_prices(connection: Connection, series: str, points: Iterable[PricePoint]) -> None:

@@ -80,11 +80,12 @@ def _decode(cursor: str) -> tuple[datetime, str]:
     match value:
         case [str(at), str(id)]:
             try:
+                id.encode()
                 moment = datetime.fromisoformat(at)
-            except ValueError:
+                if moment.tzinfo is not None and "\x00" not in id:
+                    return moment.astimezone(UTC), id
+            except (ValueError, OverflowError):
                 raise _bad(cursor) from None
-            if moment.tzinfo is not None and "\x00" not in id:
-                return moment, id
     raise _bad(cursor)
 
 

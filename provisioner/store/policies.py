@@ -35,6 +35,8 @@ def apply(
     now: datetime,
 ) -> RowMapping:
     """Make a text the policy of this name; an unchanged one stays the version it is."""
+    if connection.dialect.name == "postgresql":  # where writers do not wait for each other
+        connection.exec_driver_sql("LOCK TABLE policy IN SHARE ROW EXCLUSIVE MODE")
     last = version(connection, name, None)
     if last is not None and last["active"] and last["text"] == text:
         return last

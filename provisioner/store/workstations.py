@@ -9,8 +9,10 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
+from sqlalchemy.exc import IntegrityError
 
 from policies.world import Desire, InstanceState, Needs
+from provisioner.errors import ConflictError
 from provisioner.store.codec import needs_from_json, needs_to_json
 from provisioner.store.instances import LIVE
 from provisioner.store.tables import instance, volume, workstation
@@ -45,8 +47,21 @@ class WorkstationRow:
 
 
 def insert(connection: Connection, row: WorkstationRow) -> None:
+    """Insert a workstation.
+
+    Raises:
+        ConflictError: the team has one of this name.
+    """
     values = {name: getattr(row, name) for name in WorkstationRow.__dataclass_fields__}
-    connection.execute(workstation.insert().values(values | {"needs": needs_to_json(row.needs)}))
+    try:
+        with connection.begin_nested():
+            connection.execute(
+                workstation.insert().values(values | {"needs": needs_to_json(row.needs)})
+            )
+    except IntegrityError as error:
+        raise ConflictError(
+            f"There is a workstation {row.name!r} already.", remedy="Choose another name."
+        ) from error
 
 
 def insert_volume(

@@ -11,6 +11,7 @@ from provisioner.agent_wheel import build_agent_wheel
 from tests.crash.plane import Plane
 
 MakePlane = Callable[..., Plane]
+"""Takes the name of a mutant, or nothing."""
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +22,18 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def plane(tmp_path: Path, wheels: Path) -> Iterator[Plane]:
-    made = Plane(tmp_path, wheels)
-    yield made
-    made.end()
+def make_plane(tmp_path: Path, wheels: Path) -> Iterator[MakePlane]:
+    made: list[Plane] = []
+
+    def make(mutant: str | None = None) -> Plane:
+        made.append(Plane(tmp_path / f"plane-{len(made)}", wheels, mutant))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.end()
+
+
+@pytest.fixture
+def plane(make_plane: MakePlane) -> Plane:
+    return make_plane()

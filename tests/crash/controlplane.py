@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from provisioner.crashpoints import Point
 from provisioner.daemon import Daemon
 from provisioner.ids import new_id
 from provisioner.providers.contract import LaunchRequest
+from provisioner.providers.local.booting import Booting
 from provisioner.reconcile import mirror, perform, reconciler
 from provisioner.settings import LocalProviderSettings, Settings
 from provisioner.statefolder import StateFolder
@@ -36,6 +37,8 @@ from provisioner.store.instances import InstanceRow
 FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 STRAY_GRACE = timedelta(seconds=1)
 TOKEN_FILE = "admin-token"  # noqa: S105
+IN_BOOT = "provider.boot"
+"""Inside the provider: the machine is on record, and nothing runs it yet."""
 TICK_POINTS = (Point.OBSERVED, Point.MIRRORED, Point.DECIDED, Point.RECORDED)
 
 
@@ -43,12 +46,14 @@ TICK_POINTS = (Point.OBSERVED, Point.MIRRORED, Point.DECIDED, Point.RECORDED)
 class Crash:
     """Where to die: the `nth` time that `point` is reached on behalf of a call of this kind.
 
+    `point` is a `Point`, or `IN_BOOT`.
+
     With `kind` "" at a point of the tick, any tick counts. Else the points before the intents are
     those of the tick that decides on such a call (`DECIDED`, `RECORDED`) or of the first tick after
     it went out (`OBSERVED`, `MIRRORED`).
     """
 
-    point: Point
+    point: str
     kind: str = ""
     nth: int = 1
 
@@ -121,15 +126,23 @@ class _Fuse:
             return plan
 
         reconciler.decide = noted
+        boot = Booting.boot
+
+        def noticed(*given: Any) -> None:
+            self._count_if(crash.point == IN_BOOT)
+            boot(*given)
+
+        Booting.boot = noticed  # type: ignore[method-assign]
 
     def reached(self, point: Point, kind: str) -> None:
         mine = self._crash
         if point is Point.SUBMITTED and kind == mine.kind:
             self._went_out = True
-        if point is not mine.point or not self._concerned(point, kind):
-            return
-        self._count += 1
-        if self._count == mine.nth:
+        self._count_if(point == mine.point and self._concerned(point, kind))
+
+    def _count_if(self, here: bool) -> None:
+        self._count += here
+        if here and self._count == self._crash.nth:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _concerned(self, point: Point, kind: str) -> bool:
@@ -151,21 +164,14 @@ class _Fuse:
 
 
 def _forgetful(roost: Roost) -> None:
-    """Another launch id for each try, and what runs already is not recognised."""
-    request = roost.reconciler._performer._request
+    """Another launch id for each try, so that what runs already is not recognised."""
+    performer = roost.reconciler._performer
+    request = performer._request
 
     def renamed(connection: Connection, row: InstanceRow) -> LaunchRequest:
-        asked = request(connection, row)
-        return LaunchRequest(
-            new_id("launch"),
-            asked.offer,
-            asked.user_data,
-            asked.tags,
-            asked.volume_id if row.owner_kind == "workstation" else None,
-            asked.volume_gib,
-        )
+        return replace(request(connection, row), launch_id=new_id("launch"))
 
-    roost.reconciler._performer._request = renamed
+    performer._request = renamed
 
 
 def _rash(roost: Roost) -> None:

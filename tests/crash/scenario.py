@@ -46,7 +46,12 @@ def desk(last: CallKind = CallKind.START) -> Scenario:
 
 def job(plane: Plane) -> Expected:
     """A job that counts and ends."""
-    return _finish_job(plane, _make(plane, "jobs", _JOB))
+    return _finish_job(plane, submit(plane))
+
+
+def submit(plane: Plane) -> str:
+    """The job's beginning alone."""
+    return _make(plane, "jobs", _JOB)
 
 
 def stray(plane: Plane) -> Expected:
@@ -57,7 +62,7 @@ def stray(plane: Plane) -> Expected:
 def everything(plane: Plane) -> Expected:
     """All three at the same time."""
     desk_id, stray_id = _make(plane, "workstations", _DESK), _launch_stray(plane)
-    job_id = _make(plane, "jobs", _JOB)
+    job_id = submit(plane)
     parts = [
         _finish_desk(plane, desk_id, CallKind.START),
         _finish_job(plane, job_id),

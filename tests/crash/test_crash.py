@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from provisioner.crashpoints import Point
 from provisioner.store.actions import CallKind
 from tests.crash import books, scenario
-from tests.crash.controlplane import TICK_POINTS, Crash
+from tests.crash.controlplane import IN_BOOT, TICK_POINTS, Crash
 from tests.crash.plane import Plane
 from tests.crash.scenario import Scenario
 
@@ -38,6 +35,9 @@ CASES = [
         for point in TICK_POINTS
         for nth in NTH_TICKS
     ),
+    pytest.param(Crash(IN_BOOT), scenario.desk(CallKind.LAUNCH), id="half launched, workstation"),
+    pytest.param(Crash(IN_BOOT), scenario.job, id="half launched, job"),
+    pytest.param(Crash(IN_BOOT, nth=2), scenario.desk(CallKind.START), id="half started"),
 ]
 
 
