@@ -1,4 +1,4 @@
-"""`make bench`: every bench with its defaults, one after the other."""
+"""`make bench`: every bench beside this file with its defaults, one after the other."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHES = ("import_time.py", "agent_overhead.py", "reclaim.py")
-
 
 def main() -> None:
     failed = []
-    for name in BENCHES:
-        print(f"\n== {name}", flush=True)
-        script = Path(__file__).with_name(name)
-        if subprocess.run([sys.executable, str(script)], check=False).returncode != 0:
-            failed.append(name)
+    for script in sorted(Path(__file__).parent.glob("[!_]*.py")):
+        print(f"\n== {script.name}", flush=True)
+        command = [sys.executable, "-m", f"bench.{script.stem}"]
+        if subprocess.run(command, cwd=script.parents[1], check=False).returncode != 0:
+            failed.append(script.name)
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")
 

@@ -1,6 +1,6 @@
 """How fast the `roost` command starts: `import api.cli` against `import click` alone.
 
-    python bench/import_time.py [--rounds 21]
+    python -m bench.import_time [--rounds 21]
 
 Both in a fresh interpreter, in turn within each round, in an order that changes; told is the ratio
 within the round, less what an interpreter takes that imports nothing.

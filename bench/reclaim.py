@@ -1,8 +1,8 @@
 """How long a reclaimed job stands still, and what the whole demo takes in memory.
 
-    python bench/reclaim.py [--runs 1]
+    python -m bench.reclaim [--runs 1]
 
-Each run is `roost demo`: a job is reclaimed once with notice and once without. Told is the time from
+Each run is `roost demo`: a job is reclaimed once with notice, once without. Told is the time from
 the reclaim to the first step of the next attempt, the steps that were done twice, and the largest
 sum of the memory (PSS: shared pages counted once) of the demo, its control plane and its machines.
 """

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import Any
 import uvicorn
 
 from api.app import create_app
+from policies.decide import decide
+from policies.language import Policy
 from policies.plan import Plan
 from policies.world import Snapshot
 from provisioner import crashpoints
@@ -36,7 +39,7 @@ from provisioner.store.instances import InstanceRow
 
 FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 STRAY_GRACE = timedelta(seconds=1)
-TOKEN_FILE = "admin-token"  # noqa: S105
+TOKEN_FILE = "admin-token"
 IN_BOOT = "provider.boot"
 """Inside the provider: the machine is on record, and nothing runs it yet."""
 TICK_POINTS = (Point.OBSERVED, Point.MIRRORED, Point.DECIDED, Point.RECORDED)
@@ -118,21 +121,8 @@ class _Fuse:
         self._count = 0
         self._went_out = False
         self._planned: set[str] = set()
-        decide = reconciler.decide
-
-        def noted(taken: Snapshot, policies: Any) -> Plan:
-            plan = decide(taken, policies)
-            self._planned = {decision.action.value for decision in plan.decisions}
-            return plan
-
-        reconciler.decide = noted
-        boot = Booting.boot
-
-        def noticed(*given: Any) -> None:
-            self._count_if(crash.point == IN_BOOT)
-            boot(*given)
-
-        Booting.boot = noticed  # type: ignore[method-assign]
+        self._note_plans()
+        self._watch_boots()
 
     def reached(self, point: Point, kind: str) -> None:
         mine = self._crash
@@ -144,6 +134,23 @@ class _Fuse:
         self._count += here
         if here and self._count == self._crash.nth:
             os.kill(os.getpid(), signal.SIGKILL)
+
+    def _note_plans(self) -> None:
+        def noted(snapshot: Snapshot, policies: Sequence[Policy]) -> Plan:
+            plan = decide(snapshot, policies)
+            self._planned = {decision.action.value for decision in plan.decisions}
+            return plan
+
+        vars(reconciler)["decide"] = noted
+
+    def _watch_boots(self) -> None:
+        boot: Callable[..., None] = Booting.boot
+
+        def noticed(*given: Any) -> None:
+            self._count_if(self._crash.point == IN_BOOT)
+            boot(*given)
+
+        Booting.boot = noticed  # type: ignore[method-assign, assignment]
 
     def _concerned(self, point: Point, kind: str) -> bool:
         mine = self._crash

@@ -23,7 +23,7 @@ from tests.crash.controlplane import TOKEN_FILE, Crash
 
 T = TypeVar("T")
 LIMIT_S = 60.0
-_PAUSE_S = 0.03
+_PAUSE_S = 0.05
 
 # The fork server has read all the modules once; each control plane is a process of its own.
 _processes = multiprocessing.get_context("forkserver")

@@ -36,7 +36,7 @@ Scenario = Callable[[Plane], Expected]
 
 
 def desk(last: CallKind = CallKind.START) -> Scenario:
-    """A desk from its making to the end of its home, by way of a stop and a start if `last` says."""
+    """A desk's life to the end of its home; `last` says whether with a stop, or a start too."""
 
     def live(plane: Plane) -> Expected:
         return _finish_desk(plane, _make(plane, "workstations", _DESK), last)

@@ -1,4 +1,4 @@
-"""The checkers bite: a protocol with a fault is caught at the very crash that the fault is about."""
+"""The checkers bite: a faulty protocol is caught at the very crash that its fault is about."""
 
 from __future__ import annotations
 

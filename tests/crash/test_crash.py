@@ -22,7 +22,7 @@ KINDS: dict[str, tuple[CallKind, Scenario]] = {
     "delete a volume": (CallKind.DELETE_VOLUME, scenario.desk(CallKind.DELETE_VOLUME)),
     "collect": (CallKind.COLLECT, scenario.stray),
 }
-NTH_TICKS = (1, 6, 13)
+NTH_TICKS = (1, 8)
 
 CASES = [
     *(

@@ -16,14 +16,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from policies.world import InstanceState, Offer, PurchaseMode, Resources
+from policies.world import InstanceState, JobState, Offer, PurchaseMode, Resources
 from provisioner.agent_wheel import AgentWheel
 from provisioner.app import Roost
 from provisioner.calls import Calls, InlineCalls
 from provisioner.clock import ManualClock
-from provisioner.errors import ConflictError, UnauthenticatedError
+from provisioner.errors import UnauthenticatedError
 from provisioner.ids import digest
 from provisioner.installation import load_installation
+from provisioner.jobs.service import NewJob
 from provisioner.people import Actor, Role
 from provisioner.providers.contract import Capabilities, Machine, MachineState, Provider
 from provisioner.settings import Settings
@@ -34,6 +35,7 @@ from provisioner.store.engine import Store
 from provisioner.store.instances import InstanceRow
 from provisioner.store.jobs import JobRow
 from provisioner.store.migrate import upgrade
+from provisioner.workstations.service import NewWorkstation
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 ABLE = Capabilities(spot=True, stop=True, client_tokens=True, volumes=True)
@@ -231,6 +233,26 @@ class World:
         made = self.roost.people.create_person(self.admin, name, team, role)
         return Actor(made.id, made.name, made.team_id, made.team_name, made.role)
 
+    # ---- what people have
+
+    def ready_desk(self, name: str = "desk", actor: Actor | None = None, **asked: Any) -> str:
+        """A new workstation that is ready; its id."""
+        new = NewWorkstation(name, **asked)
+        id = self.roost.workstations.create(actor or self.admin, new).id
+        self.tick_until(lambda: self.state(id) is InstanceState.READY)
+        return id
+
+    def submit(self, name: str = "train", actor: Actor | None = None, **asked: Any) -> str:
+        """A new job; its id."""
+        new = NewJob(name, argv=["python", "train.py"], **asked)
+        return self.roost.jobs.submit(actor or self.admin, new).id
+
+    def running_job(self, name: str = "train", actor: Actor | None = None, **asked: Any) -> str:
+        """A new job that runs; its id."""
+        id = self.submit(name, actor, **asked)
+        self.tick_until(lambda: self.job(id).state is JobState.RUNNING)
+        return id
+
     # ---- what is there
 
     def rows(self, owner_id: str | None = None) -> list[InstanceRow]:
@@ -243,10 +265,14 @@ class World:
         """The newest instance."""
         return self.rows(owner_id)[-1]
 
+    def state(self, owner_id: str | None = None) -> InstanceState | None:
+        """The newest instance's state; None while there is none."""
+        return (self.states(owner_id) or [None])[-1]
+
     def states(self, owner_id: str | None = None) -> list[InstanceState]:
         return [row.state for row in self.rows(owner_id)]
 
-    def job_row(self, id: str) -> JobRow:
+    def job(self, id: str) -> JobRow:
         with self.store.read() as connection:
             row = jobs.get(connection, id)
         assert row is not None
@@ -280,7 +306,6 @@ class World:
 
 def machines_of(cloud: FakeCloud) -> list[Machine]:
     """The truth about a cloud, without the lag of its listing."""
-    cloud.volume_price()
     cloud.bill(START, START)  # lets happen what is due
     return [machine.seen for machine in cloud._machines.values()]
 
@@ -329,7 +354,6 @@ __all__ = [
     "SPOT",
     "START",
     "Agent",
-    "ConflictError",
     "World",
     "agent_of",
     "machines_of",
