@@ -36,7 +36,7 @@ $(INSTALLED): pyproject.toml constraints.txt | python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,postgres,dev]'
 	@touch $@
 
-SIZE = 1.5 GB on disk with a CPU build of torch, several GB and some minutes more with PyPI's CUDA build
+SIZE = 1.6 GB on disk with a CPU build of torch, several GB and some minutes more with PyPI's CUDA build
 
 python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -138,17 +138,19 @@ def _text(value: str) -> str:
     return value
 
 
-def _measured(value: object) -> object:
+def _measured(value: object, depth: int = 0) -> object:
     """An agent's records: a loss that became NaN is kept as null, not refused."""
+    if depth > _MEASURED_DEPTH:
+        raise ValueError(f"nested more than {_MEASURED_DEPTH} deep")
     match value:
         case float() if not math.isfinite(value):
             return None
         case int() if abs(value) >= 2**63:
             return None
         case dict():
-            return {str(key): _measured(inner) for key, inner in value.items()}
+            return {str(_measured(k)): _measured(inner, depth + 1) for k, inner in value.items()}
         case list():
-            return [_measured(inner) for inner in value]
+            return [_measured(inner, depth + 1) for inner in value]
         case str():
             return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
     return value

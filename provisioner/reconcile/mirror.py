@@ -149,8 +149,10 @@ def _reopen(connection: Connection, row: InstanceRow, machine: Machine, now: dat
     lost, started = ledger.lost_at(connection, row.id), machine.run_started_at
     if lost is None or started is None or started > lost:
         return
-    if machine.run_ended_at is None or machine.run_ended_at > lost:
-        ledger.add_events(connection, [Fact(row.id, UsageKind.STARTED, lost)], now)
+    # A run that was lost at the very instant of its start needs another instant to start again.
+    again = lost if lost > started else lost + timedelta(microseconds=1)
+    if machine.run_ended_at is None or machine.run_ended_at > again:
+        ledger.add_events(connection, [Fact(row.id, UsageKind.STARTED, again)], now)
 
 
 def _end(connection: Connection, row: InstanceRow, machine: Machine, now: datetime) -> None:

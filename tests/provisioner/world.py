@@ -10,7 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -163,8 +163,8 @@ class World:
         wheel = AgentWheel(state.wheels / "agent.whl", "0" * 64, "agent.whl")
         self.roost.__dict__["agent_wheel"] = wheel  # in place of one built for each world
         self.roost.reconciler.refresh_offers()
-        self.agents: dict[str, Agent] = {}
-        """By machine id."""
+        self.agents: dict[tuple[str, str], Agent] = {}
+        """By cloud and machine id."""
         self.deaf: set[str] = set()
         """Clouds, or machines, on which no agent comes up."""
         self.first_secret = self.roost.people.ensure_admin() or ""
@@ -200,11 +200,11 @@ class World:
 
     def call_in(self) -> None:
         """Every running machine's agent registers, if it is new, and sends a heartbeat."""
-        running: set[str] = set()
+        running: set[tuple[str, str]] = set()
         for name, cloud in self.clouds.items():
             for machine in machines_of(cloud):
                 if machine.state is MachineState.RUNNING and not {name, machine.id} & self.deaf:
-                    running.add(machine.id)
+                    running.add((name, machine.id))
                     self._beat(machine.id, cloud)
         for gone in self.agents.keys() - running:
             self.agents[gone].boot = f"boot-after-{self.now.isoformat()}"
@@ -212,9 +212,10 @@ class World:
             self.agents[gone].notices.clear()
 
     def _beat(self, machine_id: str, cloud: FakeCloud) -> None:
-        agent = self.agents.get(machine_id)
+        key = (cloud.name, machine_id)
+        agent = self.agents.get(key)
         if agent is None:
-            agent = self.agents[machine_id] = agent_of(cloud.request_of(machine_id).user_data)
+            agent = self.agents[key] = agent_of(cloud.request_of(machine_id).user_data)
             try:
                 self.roost.agents.register(agent.bootstrap, registration(agent))
             except UnauthenticatedError:
@@ -279,9 +280,9 @@ class World:
         return row
 
     def agent(self, owner_id: str | None = None) -> Agent:
-        machine_id = self.row(owner_id).machine_id
-        assert machine_id is not None
-        return self.agents[machine_id]
+        row = self.row(owner_id)
+        assert row.machine_id is not None
+        return self.agents[row.provider, row.machine_id]
 
     def machines(self) -> list[Machine]:
         """All that runs or costs money, at all clouds, lags aside."""
@@ -308,6 +309,14 @@ def machines_of(cloud: FakeCloud) -> list[Machine]:
     """The truth about a cloud, without the lag of its listing."""
     cloud.bill(START, START)  # lets happen what is due
     return [machine.seen for machine in cloud._machines.values()]
+
+
+def vanish(cloud: FakeCloud, machine_id: str) -> None:
+    """A machine is gone without a trace, as after a provider's own accident."""
+    del cloud._machines[machine_id]
+    for volume in list(cloud._volumes.values()):
+        if volume.attached_to == machine_id:
+            cloud._volumes[volume.id] = replace(volume, attached_to=None)
 
 
 def agent_of(user_data: str) -> Agent:
@@ -361,4 +370,5 @@ __all__ = [
     "offer",
     "registration",
     "sqlite_store",
+    "vanish",
 ]

@@ -11,6 +11,7 @@ from typing import Any
 from trainer_agent.supervise.progress import records
 
 LIMIT_BYTES = 256 << 10
+LIMIT_RECORDS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ def progress_batch(path: Path, offset: int, *, ended: bool, redact: Redact) -> B
         data = data[:line] if line or len(data) < LIMIT_BYTES else data
     if not data:
         return None
+    if data.count(b"\n") > LIMIT_RECORDS:
+        data = b"".join(data.splitlines(keepends=True)[:LIMIT_RECORDS])
     end = offset + len(data)
     return Batch(offset, end, {"records": records(redact(data)), "next_offset": end})
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 _READ_BYTES = 1 << 20
+_DEEPEST = 32
+_MOST = 2**62
 
 
 class Progress:
@@ -56,17 +58,26 @@ class Progress:
 
 
 def records(lines: bytes) -> list[dict[str, Any]]:
-    """The JSON objects among `lines`."""
+    """The JSON objects among `lines`, but for those nested too deep for any reader."""
     found = []
     for line in lines.splitlines():
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not _deeper(value, _DEEPEST):
             found.append(value)
     return found
 
 
+def _deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_deeper(each, levels - 1) for each in inner)
+
+
 def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """A count, if it is one that the protocol can say; a program may write anything."""
+    known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST
+    return value if known else None

@@ -76,7 +76,8 @@ class Shipping:
             before = offsets[stream]
             offsets[stream] = self._tell(task, stream, batch)
             moved = moved or offsets[stream] != before
-            rest = rest or offsets[stream] < batch.end or not ended
+            refused = (task.spec.id, stream) in self._paused
+            rest = rest or not ended or (offsets[stream] < batch.end and not refused)
         if moved:
             task.folder.mark_shipped(offsets)
         elif ended and not rest:
@@ -108,6 +109,7 @@ class Shipping:
             _log.warning("task %s: its %s are not taken: %s", task.spec.id, stream, error)
             self._paused[key] = time.monotonic() + _REFUSED_PAUSE_S
             return batch.offset
+        self._paused.pop(key, None)
         wanted = reply.get("next_offset")
         if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
             raise Unavailable(f"/v1/agent/{stream}: the answer has no next_offset")

@@ -165,9 +165,9 @@ def test_strays_wait_for_twice_the_lag_where_that_is_longer(
 ) -> None:
     world = make_world(able=replace(ABLE, listing_lag_s=600.0))
     world.deaf.add(stray(world))
-    world.tick_until(lambda: kinds(world, "forgotten"), seconds=60)
+    world.tick_until(lambda: kinds(world, "forgotten"), seconds=120)
     found_at = world.now
-    world.tick_until(lambda: world.calls("terminate"), seconds=60)
+    world.tick_until(lambda: world.calls("terminate"), seconds=120)
     assert world.now - found_at >= timedelta(seconds=1200)
 
 

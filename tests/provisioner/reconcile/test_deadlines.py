@@ -86,21 +86,33 @@ def test_a_boot_in_which_no_agent_calls_is_ended_and_its_offer_cooled(
 
 @pytest.mark.parametrize(
     ("state", "call"),
-    [(I.STOPPING, "stop"), (I.STARTING, "start"), (I.TERMINATING, "terminate")],
+    [(I.STOPPING, "stop"), (I.TERMINATING, "terminate")],
 )
 def test_a_call_that_had_no_effect_is_made_again(
     world: World, state: InstanceState, call: str
 ) -> None:
     """Accepted, and forgotten by the provider."""
     desk = world.ready_desk()
-    if state is I.STARTING:
-        world.roost.workstations.stop(world.admin, desk)
-        world.tick_until(lambda: world.state(desk) is I.STOPPED)
     before = world.calls(call)
     put(world, world.row(desk).id, state)
     world.tick(1, STATE_LIMIT_S[state] + 1)
     world.tick(1)
     assert world.calls(call) == before + 1
+
+
+def test_a_start_that_had_no_effect_is_made_again(world: World) -> None:
+    desk = world.ready_desk()
+    world.roost.workstations.stop(world.admin, desk)
+    world.tick_until(lambda: world.state(desk) is I.STOPPED)
+    start = world.cloud.start
+
+    def forgets(machine_id: str) -> None:
+        world.cloud.start = start  # type: ignore[method-assign]
+
+    world.cloud.start = forgets  # type: ignore[method-assign]
+    world.roost.workstations.start(world.admin, desk)
+    world.tick_until(lambda: world.state(desk) is I.READY)
+    assert len(world.rows(desk)) == 1
 
 
 def test_a_drain_that_does_not_end_is_ended(world: World) -> None:

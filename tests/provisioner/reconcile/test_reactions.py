@@ -107,11 +107,10 @@ def test_an_offer_that_keeps_failing_is_left_alone_for_twice_as_long_each_time(
     world = make_world(clouds={"fake": [offer("a", ON_DEMAND)]})
     world.cloud.scarce.add("fake")
     world.submit()
-    world.tick(2400, 2)
+    world.tick(200, 10)
     gaps = [b - a for a, b in zip(launches(world), launches(world)[1:], strict=False)]
     seconds = [gap.total_seconds() for gap in gaps]
-    assert all(abs(s - e) <= 2 for s, e in zip(seconds, [30, 60, 120, 240, 480, 960], strict=False))
-    assert len(seconds) == 6
+    assert seconds == pytest.approx([30, 60, 120, 240, 480, 960], abs=10)
 
 
 def test_a_success_ends_the_doubling(make_world: Callable[..., World]) -> None:
@@ -197,11 +196,11 @@ def test_an_invalid_launch_breaks_the_workstation_and_does_not_loop(either: Worl
     for _ in range(100):
         world.cloud.fail_next("launch", InvalidRequest("no such image"))
     desk = world.roost.workstations.create(world.admin, NewWorkstation("desk")).id
-    world.tick(60, 30)
+    world.tick(20, 90)
     assert world.calls("launch") == 1
     view = world.roost.workstations.get(world.admin, desk)
     assert (view.phase, view.reason) == (Phase.BROKEN, "no such image")
-    world.tick(70, 30)
+    world.tick(25, 90)
     assert world.calls("launch") == 2, "somebody may have mended it: once an hour"
 
 
@@ -273,7 +272,7 @@ def test_what_can_be_neither_stopped_nor_started_is_terminated(world: World, cal
         world.cloud.fail_next(call, InvalidRequest("not this one"))
     getattr(world.roost.workstations, call)(world.admin, desk)
     world.tick_until(lambda: world.states(desk)[0] is I.TERMINATED)
-    assert world.calls(call) == (1 if call == "start" else 1)
+    assert world.calls(call) == 1
     assert world.cloud.list().volumes, "the home stays"
     world.tick(20, 5)
     assert world.state(desk) is (I.READY if call == "start" else I.TERMINATED)
