@@ -170,7 +170,9 @@ async def _on_router_error(request: Request, error: Exception) -> JSONResponse:
         detail = "No such path."
     elif error.status_code == http.HTTPStatus.METHOD_NOT_ALLOWED:
         detail = f"{request.method} is no method of this path."
-        headers["Allow"] = ", ".join(_methods(request))
+        methods = _methods(request)
+        if methods:  # else the path is the framework's own, and so is the header
+            headers["Allow"] = ", ".join(methods)
     return _respond(error.status_code, code, detail, remedy, request.url.path, headers=headers)
 
 
@@ -178,6 +180,8 @@ def _methods(request: Request) -> list[str]:
     """All methods of the path: the router names only those of the first route that matches."""
     routes: list[APIRoute] = request.app.state.endpoints
     matching = [route for route in routes if route.path_regex.match(request.url.path)]
+    if not matching:
+        return []
     closest = min(matching, key=lambda route: len(route.param_convertors)).path
     return sorted({m for r in matching if r.path == closest for m in r.methods or ()})
 

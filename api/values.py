@@ -27,6 +27,8 @@ from pydantic import (
 T = TypeVar("T")
 MAX_JSON_DEPTH = 12
 MAX_JSON_VALUES = 2000
+_MEASURED_DEPTH = 32
+"""As deep as the agent sends."""
 _INSTANT = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )

@@ -133,7 +133,7 @@ def _provider(limit: Limit, offer: Offer) -> str | None:
 
 def _region(limit: Limit, offer: Offer) -> str | None:
     patterns = limit if isinstance(limit, tuple) else ()
-    return None if any(_glob(p).fullmatch(offer.region) for p in patterns) else offer.region
+    return None if any(matches_glob(p, offer.region) for p in patterns) else offer.region
 
 
 def _purchase(limit: Limit, offer: Offer) -> str | None:
@@ -191,6 +191,11 @@ def _named(limit: Limit, word: str) -> bool:
 
 def _within(limit: Limit, number: float) -> bool:
     return isinstance(limit, Range) and limit.holds(number)
+
+
+def matches_glob(pattern: str, name: str) -> bool:
+    """Whether a name is what a pattern such as `eu-*` says."""
+    return _glob(pattern).fullmatch(name) is not None
 
 
 @lru_cache(maxsize=1024)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from policies.allowance import Allowance, allowance_of
+from policies.allowance import Allowance, allowance_of, matches_glob
 from policies.language import Policy
 from policies.plan import Rank, Reason, Rejected
 from policies.selection import Labels, Target, at_provider, in_order, select
@@ -149,6 +149,12 @@ def _differs(has: str, wanted: str | None) -> Found:
     return (has, wanted) if wanted is not None and has.casefold() != wanted.casefold() else None
 
 
+def _elsewhere(has: str, wanted: str | None) -> Found:
+    if wanted is None or matches_glob(wanted.casefold(), has.casefold()):
+        return None
+    return (has, wanted)
+
+
 def _dearer(needs: Needs, offer: Offer) -> Found:
     cap = needs.max_price_per_hour
     if cap is None or offer.price_per_hour <= cap:
@@ -158,7 +164,7 @@ def _dearer(needs: Needs, offer: Offer) -> Found:
 
 _MISFITS: Mapping[str, Callable[[Needs, Offer], Found]] = {
     "needs.provider": lambda n, o: _differs(o.provider, n.provider),
-    "needs.region": lambda n, o: _differs(o.region, n.region),
+    "needs.region": lambda n, o: _elsewhere(o.region, n.region),
     "needs.mode": lambda n, o: _differs(o.mode.value, n.mode.value if n.mode else None),
     "needs.gpu_model": lambda n, o: _differs(
         o.resources.gpu_model or "no GPU", n.resources.gpu_model

@@ -114,35 +114,27 @@ def reachable(strategy: Strategy, offer: Offer) -> Reason | None:
 
 def pressing_deadline(job: Job, now: datetime, zone: tzinfo) -> Reason | None:
     """Why a job can no longer wait for spot; None while it can, or has no deadline."""
-    if job.deadline is None:
-        return None
-    latest, basis = latest_on_spot(job, job.deadline)
-    if now < latest:
-        return None
-    return Reason(
-        Rank.DESIRE,
-        "spot.deadline",
-        f"its deadline {at(job.deadline, now, zone)} leaves no time for spot after "
-        f"{at(latest, now, zone)}: {basis}",
-        observed=at(now, now, zone),
-        threshold=at(latest, now, zone),
-    )
+    return _deadline(job, now, zone, over=True, means="leaves no time for spot after")
 
 
 def deadline_note(job: Job, now: datetime, zone: tzinfo) -> Reason | None:
     """How long a job may still be on spot; None without a deadline, or past that moment."""
+    return _deadline(job, now, zone, over=False, means="allows spot until")
+
+
+def _deadline(job: Job, now: datetime, zone: tzinfo, *, over: bool, means: str) -> Reason | None:
     if job.deadline is None:
         return None
     latest, basis = latest_on_spot(job, job.deadline)
-    if now >= latest:
+    if (now >= latest) is not over:
         return None
+    until = at(latest, now, zone)
     return Reason(
         Rank.DESIRE,
         "spot.deadline",
-        f"its deadline {at(job.deadline, now, zone)} allows spot until "
-        f"{at(latest, now, zone)}: {basis}",
+        f"its deadline {at(job.deadline, now, zone)} {means} {until}: {basis}",
         observed=at(now, now, zone),
-        threshold=at(latest, now, zone),
+        threshold=until,
     )
 
 

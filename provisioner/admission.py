@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
+from policies.allowance import matches_glob
 from policies.explain import sentence
 from policies.placement import Placement, allowed_offers
 from policies.world import Needs, Offer, OwnerKind, PurchaseMode
@@ -83,7 +84,7 @@ def _check_known(needs: Needs, offers: tuple[Offer, ...]) -> None:
             remedy=f"Use one of: {', '.join(providers) or 'none is set up'}.",
         )
     regions = sorted({o.region for o in offers if needs.provider in (None, o.provider)})
-    if needs.region is not None and needs.region not in regions:
+    if needs.region is not None and not any(matches_glob(needs.region, r) for r in regions):
         raise InvalidError(
             f"There is no region {needs.region!r}.",
             remedy=f"Use one of: {', '.join(regions)}.",

@@ -26,6 +26,8 @@ PROTOCOL = 1
 _WORKING = (I.BOOTING, I.READY, I.DRAINING, I.LAUNCHING, I.LOST)
 _LEAVING = (I.STOPPING, I.TERMINATING)
 _TOLD = ("step", "total_steps", "checkpoint_step", "resumed_step")
+_SAME_INPUT = timedelta(seconds=5)
+"""Clocks drift and messages take their time: one input seems to come a little later each time."""
 _NO_TOKEN = "This machine's token is not valid."  # noqa: S105
 
 
@@ -136,8 +138,7 @@ class Agents:
             if body["offset"] != known or end is None or end <= known:
                 return {"next_offset": known}
             telemetry.add_progress(connection, attempt.id, row.slot, known, end, records)
-            for record in records:
-                _apply(connection, attempt, record)
+            _apply(connection, attempt, records)
             return {"next_offset": end}
 
     def command_result(self, token: str, id: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -177,7 +178,9 @@ class Agents:
             return
         at = now - timedelta(seconds=age)
         desk = workstations.get(connection, row.owner_id)
-        if desk is not None and (desk.last_activity_at is None or desk.last_activity_at < at):
+        if desk is not None and (
+            desk.last_activity_at is None or at - desk.last_activity_at > _SAME_INPUT
+        ):
             workstations.update(connection, desk.id, last_activity_at=at, warned_at=None)
 
     def _note_progress(
@@ -270,29 +273,27 @@ def _news(row: InstanceRow, report: dict[str, Any]) -> bool:
     return row.state in (I.BOOTING, I.LAUNCHING) or essence(row.agent) != essence(report)
 
 
-def _apply(connection: Connection, attempt: AttemptRow, record: dict[str, Any]) -> None:
-    """What one progress record says about the attempt and its job."""
-    event, step = record.get("event"), record.get("step")
+def _apply(connection: Connection, attempt: AttemptRow, records: list[dict[str, Any]]) -> None:
+    """What progress records, oldest first, say about the attempt and its job."""
     values: dict[str, Any] = {}
-    if isinstance(step, int):
-        if event == "resumed":
-            values["resumed_step"] = step
-        elif event in ("checkpoint", "left"):
-            values["checkpoint_step"] = step
-        elif event == "step":
-            values["step"] = step
-    current = jobs.get_attempt(connection, attempt.id)
-    if event == "step" and current is not None and current.first_step_at is None:
-        values["first_step_at"] = _instant(record.get("at"))
+    changes: dict[str, Any] = {}
+    for record in records:
+        event, step = record.get("event"), record.get("step")
+        if isinstance(step, int):
+            if event == "resumed":
+                values["resumed_step"] = step
+            elif event in ("checkpoint", "left"):
+                values["checkpoint_step"] = step
+            elif event == "step":
+                values["step"] = changes["step"] = step
+        if event == "step" and attempt.first_step_at is None:
+            values.setdefault("first_step_at", _instant(record.get("at")))
+        if isinstance(record.get("total_steps"), int):
+            changes["total_steps"] = record["total_steps"]
+        if event == "done":
+            changes["result"] = record
     if values:
         jobs.update_attempt(connection, attempt.id, **values)
-    changes: dict[str, Any] = {}
-    if event == "step" and isinstance(step, int):
-        changes["step"] = step
-    if isinstance(record.get("total_steps"), int):
-        changes["total_steps"] = record["total_steps"]
-    if event == "done":
-        changes["result"] = record
     if changes:
         jobs.update(connection, attempt.job_id, **changes)
 

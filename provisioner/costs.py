@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -24,6 +25,7 @@ from provisioner.store import people
 from provisioner.store.engine import Connection, Store
 from provisioner.store.paging import Page, slice_page
 
+_log = logging.getLogger(__name__)
 _FORECAST_EVERY = timedelta(seconds=30)
 _HISTORY = timedelta(days=400)
 GROUPS = {
@@ -208,10 +210,14 @@ class Costs:
         """Every team's budget as the policies see it."""
         found = []
         for row in people.budgets(connection):
-            view = ledger.budget_view(connection, row["team_id"], now)
+            try:
+                view = ledger.budget_view(connection, row["team_id"], now)
+                forecast = self._forecast(connection, row["team_id"], now)
+            except CostError as error:  # one team's books must not stop what is done for all
+                _log.error("the budget of team %s is not applied: %s", row["team_name"], error)
+                continue
             if view is None:
                 continue
-            forecast = self._forecast(connection, row["team_id"], now)
             known = forecast is not None and forecast.method is not Method.RUNNING_RATE
             found.append(
                 BudgetView(

@@ -13,11 +13,12 @@ from decimal import Decimal
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
-from cost.errors import CostError
+from cost.errors import CostError, CurrencyMismatch
 from cost.periods import zone
 from provisioner.clock import Clock
 from provisioner.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from provisioner.ids import digest, new_id, new_secret
+from provisioner.ledger import budget_view
 from provisioner.store import journal
 from provisioner.store import people as rows
 from provisioner.store.engine import Connection, Store
@@ -132,7 +133,7 @@ class People:
         _insert_token(connection, id, secret, "first start", now)
 
     def create_team(self, actor: Actor, name: str, timezone: str = "UTC") -> Team:
-        _require(actor, Role.ADMIN)
+        require(actor, Role.ADMIN)
         _known_zone(timezone)
         now, id = self._clock.now(), new_id("team")
         with self._store.write() as connection:
@@ -156,7 +157,7 @@ class People:
 
     def set_budget(self, actor: Actor, ref: str, amount: Decimal, currency: str) -> Team:
         """What the team may spend each calendar month of its zone."""
-        _require(actor, Role.ADMIN, Role.LEAD)
+        require(actor, Role.ADMIN, Role.LEAD)
         if not amount.is_finite() or amount < 0:
             raise InvalidError(
                 f"A budget of {amount} makes no sense; give an amount of at least 0."
@@ -165,6 +166,13 @@ class People:
         with self._store.write() as connection:
             id = team_id(connection, actor, ref)
             rows.set_budget(connection, id, now, amount=amount, currency=currency)
+            try:
+                budget_view(connection, id, now)
+            except CurrencyMismatch as error:
+                raise InvalidError(
+                    f"A budget in {currency} cannot count what the team spends: {error}.",
+                    remedy="Give the budget in the currency of the prices.",
+                ) from error
             journal.record(
                 connection,
                 now,
@@ -178,7 +186,7 @@ class People:
         return self.team(actor, ref)
 
     def create_person(self, actor: Actor, name: str, team_ref: str | None, role: Role) -> Person:
-        _require(actor, Role.ADMIN, Role.LEAD)
+        require(actor, Role.ADMIN, Role.LEAD)
         if actor.role is Role.LEAD and (role is Role.ADMIN or team_ref is None):
             raise ForbiddenError("A lead adds leads and members to their own team only.")
         if role is not Role.ADMIN and team_ref is None:
@@ -279,10 +287,6 @@ def team_id(connection: Connection, actor: Actor, ref: str | None) -> str:
 
 def require(actor: Actor, *roles: Role) -> None:
     """Raise `ForbiddenError` unless the actor has one of the roles."""
-    _require(actor, *roles)
-
-
-def _require(actor: Actor, *roles: Role) -> None:
     if actor.role not in roles:
         raise ForbiddenError(
             f"This takes the role {' or '.join(roles)}; you are a {actor.role}.",

@@ -129,15 +129,12 @@ def _over(values: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-_CLIENT_ONLY = {"ROOST_URL", "ROOST_TOKEN"}
-
-
 def _environment() -> dict[str, Any]:
-    """`ROOST_A__B=c` as `{"a": {"b": "c"}}`; what belongs to the client or the agent is left."""
+    """`ROOST_A__B=c` as `{"a": {"b": "c"}}`; variables that are no settings are left."""
     values: dict[str, Any] = {}
     for name in Settings.model_fields:
         variable = f"ROOST_{name.upper()}"
-        if variable in os.environ and variable not in _CLIENT_ONLY:
+        if variable in os.environ:
             values[name] = os.environ[variable]
     nested = {
         key.removeprefix("ROOST_LOCAL__").lower(): value

@@ -94,8 +94,7 @@ def _exit(report: dict[str, Any] | None, machine: InstanceRow, now: datetime) ->
         return None
     code, message = report.get("exit_code"), report.get("message")
     if code == LEFT_ON_NOTICE or report.get("drained"):
-        reason = "reclaim-notice" if machine.notice_deadline is not None else machine.reason
-        return Outcome("interrupted", reason, message)
+        return Outcome("interrupted", _why_left(machine), message)
     if code is None and report.get("signal") is None:
         return Outcome("interrupted", "task-lost", message or "Nobody saw how the task ended.")
     if not report.get("shipped", True) and _may_speak(machine, now):
@@ -104,6 +103,12 @@ def _exit(report: dict[str, Any] | None, machine: InstanceRow, now: datetime) ->
         return Outcome("succeeded", "completed")
     what = f"it ended with exit code {code}" if code is not None else "it was killed"
     return Outcome("failed", "task-failed", message or f"The job's command failed: {what}.")
+
+
+def _why_left(machine: InstanceRow) -> str:
+    if machine.notice_deadline is not None:
+        return "reclaim-notice"
+    return "task-left" if machine.state is I.READY else machine.reason
 
 
 def _may_speak(machine: InstanceRow, now: datetime) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from datetime import datetime
 
 from policies.world import Offer
 
@@ -13,19 +12,14 @@ class Catalogue:
     """What can be bought, by provider. Written by the reconciler, read by everybody."""
 
     def __init__(self) -> None:
-        self._by_provider: dict[str, tuple[datetime, tuple[Offer, ...]]] = {}
+        self._by_provider: dict[str, tuple[Offer, ...]] = {}
         self._lock = threading.Lock()
 
-    def update(self, provider: str, offers: Iterable[Offer], at: datetime) -> None:
+    def update(self, provider: str, offers: Iterable[Offer]) -> None:
         with self._lock:
-            self._by_provider[provider] = (at, tuple(sorted(offers, key=lambda o: o.id)))
+            self._by_provider[provider] = tuple(sorted(offers, key=lambda o: o.id))
 
     def all(self) -> tuple[Offer, ...]:
         with self._lock:
             known = sorted(self._by_provider.items())
-        return tuple(offer for _, (_, offers) in known for offer in offers)
-
-    def heard_at(self, provider: str) -> datetime | None:
-        with self._lock:
-            known = self._by_provider.get(provider)
-        return known[0] if known else None
+        return tuple(offer for _, offers in known for offer in offers)

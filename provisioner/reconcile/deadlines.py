@@ -25,13 +25,21 @@ _GIVEN_UP = (I.PLANNED, I.LAUNCHING, I.STARTING)
 _AGAIN = {I.STOPPING: CallKind.STOP, I.STARTING: CallKind.START, I.TERMINATING: CallKind.TERMINATE}
 
 
-def enforce_deadlines(connection: Connection, epoch: int, now: datetime) -> None:
-    """Move on every instance whose state is over its limit."""
+def enforce_deadlines(
+    connection: Connection, epoch: int, listening_since: datetime, now: datetime
+) -> None:
+    """Move on every instance whose state is over its limit.
+
+    While nobody listened no agent could call in, so its silence counts from `listening_since`.
+    """
     for row in instances.live(connection):
         limit = STATE_LIMIT_S.get(row.state)
-        if limit is not None and now - row.state_since > timedelta(seconds=limit):
+        since = row.state_since
+        if row.state is I.BOOTING:  # which ends when its agent calls in
+            since = max(since, listening_since)
+        if limit is not None and now - since > timedelta(seconds=limit):
             _overdue(connection, row, epoch, now)
-        elif row.state is I.READY and _silent(row, now):
+        elif row.state is I.READY and _silent(row, listening_since, now):
             _terminate(connection, row, "unreachable", epoch, now)
 
 
@@ -57,9 +65,9 @@ def _overdue(connection: Connection, row: InstanceRow, epoch: int, now: datetime
         _terminate(connection, row, f"{row.state}-timeout", epoch, now)
 
 
-def _silent(row: InstanceRow, now: datetime) -> bool:
-    heard = max(t for t in (row.agent_seen_at, row.ready_at, row.state_since) if t is not None)
-    return now - heard > UNREACHABLE_LIMIT
+def _silent(row: InstanceRow, listening_since: datetime, now: datetime) -> bool:
+    signs = (row.agent_seen_at, row.ready_at, row.state_since, listening_since)
+    return now - max(sign for sign in signs if sign is not None) > UNREACHABLE_LIMIT
 
 
 def _terminate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from decimal import Decimal
 
 from policies.plan import ActionKind, Decision, Rank, TargetKind
 from policies.world import Desire, InstanceState, JobState, Offer, OwnerKind, PurchaseMode
@@ -90,7 +90,7 @@ def _launch_workstation(
     row = workstations.get(connection, id)
     if row is None or row.desire is not Desire.ON:
         return
-    if any(i.state.live for i in instances.of_owner(connection, id)):
+    if instances.live_of_owner(connection, id):
         return
     attempt = row.attempt + 1
     workstations.update(connection, id, attempt=attempt, trouble=None)
@@ -203,7 +203,7 @@ def _plan_instance(
     intend(connection, CallKind.LAUNCH, id, offer.provider, tick.epoch, tick.now, decision_id)
 
 
-def _on_demand_price(offer: Offer, offers: tuple[Offer, ...]) -> Any:
+def _on_demand_price(offer: Offer, offers: tuple[Offer, ...]) -> Decimal | None:
     """What the same machine costs on demand; None when that is not sold."""
     same = [
         o.price_per_hour
@@ -218,21 +218,15 @@ def _on_demand_price(offer: Offer, offers: tuple[Offer, ...]) -> Any:
 
 def _start(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
     row = _subject(connection, decision)
-    if row is None or row.state not in (I.STOPPED, I.HIBERNATED):
-        return
-    provider, epoch = row.provider, tick.epoch
-    if intend(connection, CallKind.START, row.id, provider, epoch, tick.now, decision_id):
-        instances.move(connection, row, I.STARTING, _why(decision), tick.now)
+    if row is not None and row.state in (I.STOPPED, I.HIBERNATED):
+        _begin(connection, CallKind.START, row, I.STARTING, decision, decision_id, tick)
 
 
 def _stop(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
     _switch_off(connection, decision, tick)
     row = _subject(connection, decision)
-    if row is None or row.state not in (I.READY, I.BOOTING):
-        return
-    provider, epoch = row.provider, tick.epoch
-    if intend(connection, CallKind.STOP, row.id, provider, epoch, tick.now, decision_id):
-        instances.move(connection, row, I.STOPPING, _why(decision), tick.now)
+    if row is not None and row.state in (I.READY, I.BOOTING):
+        _begin(connection, CallKind.STOP, row, I.STOPPING, decision, decision_id, tick)
 
 
 def _terminate(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
@@ -249,9 +243,21 @@ def _terminate(connection: Connection, decision: Decision, decision_id: str, tic
     if row.state is I.PLANNED:
         instances.move(connection, row, I.TERMINATED, _why(decision), tick.now)
         return
-    provider, epoch = row.provider, tick.epoch
-    if intend(connection, CallKind.TERMINATE, row.id, provider, epoch, tick.now, decision_id):
-        instances.move(connection, row, I.TERMINATING, _why(decision), tick.now)
+    _begin(connection, CallKind.TERMINATE, row, I.TERMINATING, decision, decision_id, tick)
+
+
+def _begin(
+    connection: Connection,
+    kind: CallKind,
+    row: InstanceRow,
+    state: InstanceState,
+    decision: Decision,
+    decision_id: str,
+    tick: Tick,
+) -> None:
+    """Intend a call and take the instance to the state that leads there; not beside another."""
+    if intend(connection, kind, row.id, row.provider, tick.epoch, tick.now, decision_id):
+        instances.move(connection, row, state, _why(decision), tick.now)
 
 
 def _switch_off(connection: Connection, decision: Decision, tick: Tick) -> None:
@@ -285,14 +291,13 @@ def _switch_off(connection: Connection, decision: Decision, tick: Tick) -> None:
 def _drain(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
     for row in _drained(connection, decision):
         if row.state is I.READY:
-            changes: dict[str, Any] = {"decision_id": decision_id}
-            instances.move(connection, row, I.DRAINING, _why(decision), tick.now, **changes)
+            why = _why(decision)
+            instances.move(connection, row, I.DRAINING, why, tick.now, decision_id=decision_id)
 
 
 def _drained(connection: Connection, decision: Decision) -> list[InstanceRow]:
     if decision.target_kind is TargetKind.JOB:
-        rows = instances.of_owner(connection, decision.target_id)
-        return [row for row in rows if row.state.live]
+        return instances.live_of_owner(connection, decision.target_id)
     row = _subject(connection, decision)
     return [] if row is None else [row]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from policies.world import Offer
 from provisioner.errors import ProviderError
 from provisioner.providers.contract import Listing, PricePoint, Provider
 
+_log = logging.getLogger(__name__)
 LISTING_TIMEOUT_S = 10.0
 """How long a tick waits for a provider; its answer is taken by a later tick when it is late."""
 PRICES_EVERY = timedelta(minutes=1)
@@ -50,6 +52,9 @@ def observe(provider: Provider, questions: Iterable[PriceQuestion], now: datetim
         )
     except ProviderError as error:
         return Observation(provider.name, now, error=str(error))
+    except Exception as error:  # noqa: BLE001 (who breaks P7 must not stop the others)
+        _log.exception("provider %s failed in a way that it must not", provider.name)
+        return Observation(provider.name, now, error=f"{type(error).__name__}: {error}")
 
 
 def _prices(provider: Provider, question: PriceQuestion, now: datetime) -> tuple[PricePoint, ...]:

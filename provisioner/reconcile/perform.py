@@ -19,7 +19,7 @@ from provisioner import crashpoints
 from provisioner.calls import Calls
 from provisioner.clock import Clock
 from provisioner.crashpoints import Point
-from provisioner.errors import NotFound, ProviderError, StaleEpochError, ThrottledError
+from provisioner.errors import Ambiguous, NotFound, ProviderError, StaleEpochError, ThrottledError
 from provisioner.providers.contract import LaunchRequest, Machine, Provider
 from provisioner.reconcile.intents import intend
 from provisioner.reconcile.reactions import Reaction, Rule, cooled_scope, retry_delay, rule_for
@@ -92,16 +92,13 @@ class Performer:
         if call is None:
             return
         crashpoints.reach(Point.SUBMITTED, action.kind)
-        try:
-            machine = call()
-        except ProviderError as error:
-            crashpoints.reach(Point.RETURNED, action.kind)
-            with fenced() as connection:
-                self._failed(connection, action, error)
-        else:
-            crashpoints.reach(Point.RETURNED, action.kind)
-            with fenced() as connection:
+        machine, failure = _made(call, action)
+        crashpoints.reach(Point.RETURNED, action.kind)
+        with fenced() as connection:
+            if failure is None:
                 self._succeeded(connection, action, machine)
+            else:
+                self._failed(connection, action, failure)
         crashpoints.reach(Point.CLOSED, action.kind)
 
     def _submit(
@@ -144,7 +141,7 @@ class Performer:
         if action.kind is CallKind.DELETE_VOLUME:
             return _without_result(lambda: on.delete_volume(action.subject_id))
         if action.kind is CallKind.COLLECT:
-            machine_id = action.subject_id.split("/", 1)[1]
+            machine_id = _stray(action)[1]
             return _without_result(lambda: on.terminate(machine_id))
         assert row is not None
         if action.kind is CallKind.LAUNCH:
@@ -168,7 +165,7 @@ class Performer:
             return  # the mirror closed it: it saw the machine before the reply came
         actions.update(connection, action.id, ActionState.DONE, now)
         if action.kind is CallKind.COLLECT:
-            provider, machine_id = action.subject_id.split("/", 1)
+            provider, machine_id = _stray(action)
             cooldowns.forget_stray(connection, provider, machine_id)
             journal.record(connection, now, "machine.collected", machine_id, provider=provider)
         elif action.kind is CallKind.LAUNCH and machine is not None:
@@ -242,14 +239,35 @@ class Performer:
             ended = Fact(action.subject_id, UsageKind.ENDED, now)
             ledger.add_events(connection, [ended], now)
             workstations.update_volume(connection, action.subject_id, deleted_at=now)
+        elif action.kind is CallKind.COLLECT:
+            cooldowns.forget_stray(connection, *_stray(action))
         elif row is not None and row.machine_id is None and row.state is I.TERMINATING:
             instances.move(connection, row, I.TERMINATED, "never-launched", now)
+
+
+def _made(
+    call: Callable[[], Machine | None], action: ActionRow
+) -> tuple[Machine | None, ProviderError | None]:
+    """Make a call; what came of it, or how it failed."""
+    try:
+        return call(), None
+    except ProviderError as error:
+        return None, error
+    except Exception as error:  # noqa: BLE001 (P7 is broken: nobody knows what it did)
+        _log.exception("the call of %s failed in a way that it must not", action.id)
+        return None, Ambiguous(f"Provider {action.provider} broke: {type(error).__name__}: {error}")
 
 
 def _break(connection: Connection, row: InstanceRow, why: str, now: datetime) -> None:
     """Its workstation is told, and not given another machine until somebody could mend it."""
     if row.owner_id is not None:
         workstations.update(connection, row.owner_id, trouble=why, not_before=now + TROUBLE_PAUSE)
+
+
+def _stray(action: ActionRow) -> tuple[str, str]:
+    """The provider and the machine that a COLLECT is about."""
+    provider, _, machine_id = action.subject_id.partition("/")
+    return provider, machine_id
 
 
 _SWITCHES = {CallKind.STOP, CallKind.START}

@@ -46,6 +46,11 @@ from provisioner.store.lease import Lease
 
 _log = logging.getLogger(__name__)
 
+DEAF_AFTER = timedelta(minutes=2)
+"""Without a tick for this long the control plane was away, and no agent could call in."""
+AGENTS_CALL_IN = timedelta(seconds=30)
+"""After that, how long agents have to tell what happened meanwhile."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderHealth:
@@ -86,6 +91,7 @@ class Reconciler:
         self._lease: Lease | None = None
         self._performer = Performer(providers, calls, clock, request, poke)
         self._priced_at: dict[str, datetime] = {}
+        self._listening_since = clock.now()
         self._last: dict[str, tuple[object, ...]] = {}
         """The essence of each target's last stored decision."""
         self.health: dict[str, ProviderHealth] = {n: ProviderHealth(n) for n in providers}
@@ -166,7 +172,7 @@ class Reconciler:
             _log.warning("provider %s: %s", seen.provider, seen.error)
             return
         self.health[seen.provider] = ProviderHealth(seen.provider, seen.at)
-        self._catalogue.update(seen.provider, seen.offers, seen.at)
+        self._catalogue.update(seen.provider, seen.offers)
 
     def _price_questions(self, provider: str, now: datetime) -> list[PriceQuestion]:
         """The offers whose prices are due: of machines that run, or have just begun or ended."""
@@ -192,11 +198,14 @@ class Reconciler:
             provider = self._providers[seen.provider]
             mirror(connection, seen, provider.capabilities, held.epoch, now)
             self._priced_at |= dict.fromkeys(seen.prices, seen.at)
-        enforce_deadlines(connection, held.epoch, now)
+        if self.last_tick_at is None or now - self.last_tick_at > DEAF_AFTER:
+            self._listening_since = now
+        enforce_deadlines(connection, held.epoch, self._listening_since, now)
         commands.fail_unanswerable(connection, now)
         workstations.note_waiting(connection, now)
-        enforce_time_limits(connection, now)
         settle(connection, now)
+        if now - self._listening_since >= AGENTS_CALL_IN:
+            enforce_time_limits(connection, now)
         snapshot.note_spot_drought(connection, self._catalogue.all(), now)
 
     def _record(self, connection: Connection, taken: Snapshot, plan: Plan, held: Lease) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from policies.placement import misfit
 from policies.world import (
     BudgetView,
     Condition,
@@ -82,20 +83,18 @@ def note_spot_drought(connection: Connection, offers: tuple[Offer, ...], now: da
     for row in jobs.unfinished(connection):
         if row.state is not JobState.QUEUED:
             continue
-        dry = not any(_has(offer, row, cooled) for offer in offers)
+        dry = not any(_is_had(offer, row, cooled) for offer in offers)
         if dry and row.no_spot_since is None:
             jobs.update(connection, row.id, no_spot_since=now)
         elif not dry and row.no_spot_since is not None:
             jobs.update(connection, row.id, no_spot_since=None)
 
 
-def _has(offer: Offer, row: JobRow, cooled: tuple[Cooldown, ...]) -> bool:
-    asked, has = row.needs.resources, offer.resources
+def _is_had(offer: Offer, row: JobRow, cooled: tuple[Cooldown, ...]) -> bool:
+    """Whether a spot offer that has all that a job needs can be had now."""
     return (
         offer.mode is PurchaseMode.SPOT
-        and has.cpus >= asked.cpus
-        and has.memory_gib >= asked.memory_gib
-        and has.gpus >= asked.gpus
+        and misfit(row.needs, offer) is None
         and not any(c.covers(offer.id) for c in cooled)
     )
 

@@ -33,13 +33,12 @@ class Instant(sa.TypeDecorator[datetime]):
 class Exact(sa.TypeDecorator[Decimal]):
     """A Decimal that comes back as it went in; SQLite's own numbers are binary floats."""
 
-    impl = sa.Numeric(38, 18)
+    impl = sa.Numeric  # of no given scale: PostgreSQL keeps the places that a number came with
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[Any]:
-        if dialect.name == "sqlite":
-            return dialect.type_descriptor(sa.String(48))
-        return dialect.type_descriptor(sa.Numeric(38, 18))
+        text = dialect.name == "sqlite"
+        return dialect.type_descriptor(sa.String(48) if text else sa.Numeric())
 
     def process_bind_param(self, value: Decimal | None, dialect: Dialect) -> Any:
         if value is None:

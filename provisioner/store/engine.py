@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,7 +16,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from provisioner.errors import StateError
 
-__all__ = ["Connection", "Store", "sqlite_url"]
+__all__ = ["Connection", "Store"]
 
 _BUSY_TIMEOUT_MS = 15_000
 _WRITE = "roost_write"
@@ -54,11 +53,6 @@ class Store:
 
     def close(self) -> None:
         self.engine.dispose()
-
-
-def sqlite_url(path: Path) -> str:
-    """The URL of a SQLite file."""
-    return f"sqlite:///{path}"
 
 
 def _open(url: sa.URL) -> Engine:

@@ -92,7 +92,10 @@ def by_agent(connection: Connection, sha256: str) -> InstanceRow | None:
 
 
 def by_bootstrap(connection: Connection, sha256: str) -> InstanceRow | None:
-    return _first(connection, instance.c.bootstrap_sha256 == sha256)
+    """Locked, so that of two machines with one token only the first registers."""
+    query = sa.select(instance).where(instance.c.bootstrap_sha256 == sha256).with_for_update()
+    mapping = connection.execute(query).mappings().first()
+    return None if mapping is None else from_mapping(mapping)
 
 
 def live(connection: Connection, provider: str | None = None) -> list[InstanceRow]:
@@ -114,6 +117,11 @@ def of_owner(connection: Connection, owner_id: str) -> list[InstanceRow]:
     return select(connection, instance.c.owner_id == owner_id)
 
 
+def live_of_owner(connection: Connection, owner_id: str) -> list[InstanceRow]:
+    """The instances of an owner that may still exist, oldest first."""
+    return select(connection, instance.c.owner_id == owner_id, instance.c.state.in_(LIVE))
+
+
 def of_open_attempts(connection: Connection) -> dict[str, list[InstanceRow]]:
     """The machines of each job's open attempt, ended ones too, by job."""
     query = (
@@ -131,11 +139,9 @@ def of_open_attempts(connection: Connection) -> dict[str, list[InstanceRow]]:
     return found
 
 
-def select(
-    connection: Connection, *where: sa.ColumnElement[bool], limit: int | None = None
-) -> list[InstanceRow]:
+def select(connection: Connection, *where: sa.ColumnElement[bool]) -> list[InstanceRow]:
     query = sa.select(instance).where(*where).order_by(instance.c.created_at, instance.c.id)
-    return [from_mapping(m) for m in connection.execute(query.limit(limit)).mappings()]
+    return [from_mapping(m) for m in connection.execute(query).mappings()]
 
 
 def move(

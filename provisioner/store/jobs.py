@@ -85,10 +85,8 @@ def unfinished(connection: Connection) -> list[JobRow]:
     return select(connection, job.c.state.not_in(ENDED))
 
 
-def select(
-    connection: Connection, *where: sa.ColumnElement[bool], limit: int | None = None
-) -> list[JobRow]:
-    query = sa.select(job).where(*where).order_by(job.c.created_at, job.c.id).limit(limit)
+def select(connection: Connection, *where: sa.ColumnElement[bool]) -> list[JobRow]:
+    query = sa.select(job).where(*where).order_by(job.c.created_at, job.c.id)
     return [from_mapping(m) for m in connection.execute(query).mappings()]
 
 

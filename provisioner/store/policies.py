@@ -56,8 +56,3 @@ def apply(
     found = version(connection, name, None)
     assert found is not None
     return found
-
-
-def listing() -> sa.Select[tuple[object, ...]]:
-    """The query of the active policies, in the shape that paging needs."""
-    return sa.select(policy, policy.c.applied_at.label("created_at")).where(policy.c.active)

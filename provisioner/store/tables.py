@@ -272,7 +272,6 @@ stray = sa.Table(
     sa.Column("machine_id", sa.String(255), primary_key=True),
     sa.Column("launch_id", ID, nullable=False),
     sa.Column("first_seen_at", Instant, nullable=False),
-    sa.Column("collected_at", Instant),
     comment="Machines with our tag and no row; collected after a grace period.",
 )
 

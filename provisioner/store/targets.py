@@ -5,7 +5,10 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from provisioner.errors import ConflictError
 from provisioner.store.tables import instance, job, team, workstation
+
+_NAMED = 5
 
 
 def target_id(connection: Connection, team_id: str | None, all_teams: bool, ref: str) -> str | None:
@@ -27,11 +30,24 @@ def target_id(connection: Connection, team_id: str | None, all_teams: bool, ref:
 def find(
     connection: Connection, table: sa.Table, team_id: str | None, all_teams: bool, ref: str
 ) -> str | None:
-    """The id of a workstation or job by id or name; living before ended, newest first."""
-    query = sa.select(table.c.id).where(sa.or_(table.c.id == ref, table.c.name == ref))
+    """The id of a present workstation, or of a job, by id or name; the newest of that name.
+
+    Who sees all teams means their own team first.
+
+    Raises:
+        ConflictError: only other teams have it, and more than one of them.
+    """
+    query = sa.select(table.c.id, table.c.team_id)
+    query = query.where(sa.or_(table.c.id == ref, table.c.name == ref))
     if not all_teams:
         query = query.where(table.c.team_id == team_id)
     if table is workstation:
         query = query.where(table.c.deleted_at.is_(None))
-    found: str | None = connection.execute(query.order_by(table.c.created_at.desc())).scalar()
-    return found
+    rows = connection.execute(query.order_by(table.c.created_at.desc())).all()
+    mine = [row for row in rows if row.team_id == team_id]
+    if not mine and len({row.team_id for row in rows}) > 1:
+        raise ConflictError(
+            f"Several teams have a {table.name} {ref!r}.",
+            remedy=f"Name it by its id: {', '.join(row.id for row in rows[:_NAMED])}.",
+        )
+    return next((row.id for row in (*mine, *rows)), None)

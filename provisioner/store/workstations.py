@@ -121,11 +121,9 @@ def present(connection: Connection) -> list[WorkstationRow]:
     return select(connection, workstation.c.deleted_at.is_(None))
 
 
-def select(
-    connection: Connection, *where: sa.ColumnElement[bool], limit: int | None = None
-) -> list[WorkstationRow]:
+def select(connection: Connection, *where: sa.ColumnElement[bool]) -> list[WorkstationRow]:
     query = sa.select(workstation).where(*where)
-    query = query.order_by(workstation.c.created_at, workstation.c.id).limit(limit)
+    query = query.order_by(workstation.c.created_at, workstation.c.id)
     return [from_mapping(m) for m in connection.execute(query).mappings()]
 
 

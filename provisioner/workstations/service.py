@@ -293,7 +293,7 @@ class Workstations:
             row = commands.get(connection, id)
             if row is None:
                 raise NotFoundError(f"There is no command {id!r} that you can see.")
-            self._row(connection, actor, row["workstation_id"], command=True)
+            self._row(connection, actor, row["workstation_id"], change=True)
         result = row["result"] or {}
         return CommandView(
             id=row["id"],
@@ -349,7 +349,6 @@ class Workstations:
         ref: str,
         *,
         change: bool = False,
-        command: bool = False,
     ) -> WorkstationRow:
         """A workstation of the actor's team; only its owner, leads and admins may change it."""
         admin = actor.role is Role.ADMIN
@@ -360,13 +359,13 @@ class Workstations:
                 f"There is no workstation {ref!r} that you can see.",
                 remedy="`roost workstation list` shows yours.",
             )
-        if (change or command) and actor.role is Role.MEMBER and row.owner_id != actor.id:
+        if change and actor.role is Role.MEMBER and row.owner_id != actor.id:
             raise NotFoundError(f"Workstation {ref!r} is not yours.")
         return row
 
 
 def _machine(connection: Connection, id: str) -> InstanceRow | None:
-    live = [row for row in instance_rows.of_owner(connection, id) if row.state.live]
+    live = instance_rows.live_of_owner(connection, id)
     return live[-1] if live else None
 
 

@@ -129,7 +129,6 @@ def upgrade() -> None:
         sa.Column("machine_id", sa.String(length=255), nullable=False),
         sa.Column("launch_id", sa.String(length=64), nullable=False),
         sa.Column("first_seen_at", Instant(), nullable=False),
-        sa.Column("collected_at", Instant(), nullable=True),
         sa.PrimaryKeyConstraint("provider", "machine_id", name=op.f("pk_stray")),
         comment="Machines with our tag and no row; collected after a grace period.",
     )
