@@ -33,6 +33,7 @@ _INSTANT = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
 )
 _MONEY = r"^[0-9]{1,12}(\.[0-9]{1,6})?$"
+_MEASURED_DEPTH = 40
 _SIGNED = r"^-?[0-9]+(\.[0-9]+)?$"
 
 
@@ -140,6 +141,11 @@ def _text(value: str) -> str:
     return value
 
 
+def without_nul(text: str) -> str:
+    """What a program wrote, as PostgreSQL can keep it."""
+    return text.replace("\x00", "\ufffd")
+
+
 def _measured(value: object, depth: int = 0) -> object:
     """An agent's records: a loss that became NaN is kept as null, not refused."""
     if depth > _MEASURED_DEPTH:
@@ -154,7 +160,7 @@ def _measured(value: object, depth: int = 0) -> object:
         case list():
             return [_measured(inner, depth + 1) for inner in value]
         case str():
-            return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
+            return without_nul(value).encode("utf-8", "replace").decode()
     return value
 
 

@@ -7,7 +7,7 @@ replicas may serve agents, whoever holds the lease.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from policies.world import InstanceState, OwnerKind
@@ -278,8 +278,8 @@ def _apply(connection: Connection, attempt: AttemptRow, records: list[dict[str, 
     values: dict[str, Any] = {}
     changes: dict[str, Any] = {}
     for record in records:
-        event, step = record.get("event"), record.get("step")
-        if isinstance(step, int):
+        event, step = record.get("event"), _count(record.get("step"))
+        if step is not None:
             if event == "resumed":
                 values["resumed_step"] = step
             elif event in ("checkpoint", "left"):
@@ -288,8 +288,8 @@ def _apply(connection: Connection, attempt: AttemptRow, records: list[dict[str, 
                 values["step"] = changes["step"] = step
         if event == "step" and attempt.first_step_at is None:
             values.setdefault("first_step_at", _instant(record.get("at")))
-        if isinstance(record.get("total_steps"), int):
-            changes["total_steps"] = record["total_steps"]
+        if (total := _count(record.get("total_steps"))) is not None:
+            changes["total_steps"] = total
         if event == "done":
             changes["result"] = record
     if values:
@@ -298,9 +298,15 @@ def _apply(connection: Connection, attempt: AttemptRow, records: list[dict[str, 
         jobs.update(connection, attempt.job_id, **changes)
 
 
+def _count(value: Any) -> int | None:
+    """A count that a record tells; a program may have written anything there."""
+    known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    return value if known else None
+
+
 def _instant(text: Any) -> datetime | None:
     try:
         at = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
+        return at.astimezone(UTC) if at.tzinfo is not None else None
+    except (TypeError, ValueError, OverflowError):
         return None
-    return at if at.tzinfo is not None else None

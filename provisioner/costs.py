@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from cost.errors import CostError
+from cost.errors import CostError, CurrencyMismatch
 from cost.focus import Account, export
 from cost.forecast import Forecast, Method, daily_spend, forecast_month
 from cost.ledger import Charge, add, currency_of, total
@@ -116,7 +116,7 @@ class Costs:
             of = self._scope(connection, actor, team_ref)
             zone = _zone(connection, of)
             period = _period(start, end, now, zone)
-            found = ledger.charges(connection, period, now, of)
+            found = _in_one_currency(ledger.charges(connection, period, now, of))
             names = people.names(connection)
             view = ledger.budget_view(connection, of, now) if of is not None else None
             forecast = self._forecast(connection, of, now) if of is not None else None
@@ -170,7 +170,9 @@ class Costs:
             of = team_id(connection, actor, team_ref)
             zone = _zone(connection, of)
             period = period_bounds(now, zone)
-            found = ledger.charges(connection, period, now, of, hourly=True)
+            found = _in_one_currency(
+                ledger.charges(connection, period, now, of, hourly=True)
+            )
             names = people.names(connection)
             view = ledger.budget_view(connection, of, now)
             forecast = self._forecast(connection, of, now)
@@ -243,7 +245,10 @@ class Costs:
         zone = _zone(connection, of)
         period = period_bounds(now, zone)
         found = ledger.charges(connection, Period(now - _HISTORY, now), now, of)
-        days, today = daily_spend(found, now, zone)
+        try:
+            days, today = daily_spend(found, now, zone)
+        except CurrencyMismatch:
+            return None  # months in two currencies foretell nothing
         view = ledger.budget_view(connection, of, now)
         forecast = forecast_month(
             days,
@@ -285,6 +290,17 @@ def _period(start: datetime | None, end: datetime | None, now: datetime, zone: s
             remedy="Give an end after the start.",
         )
     return period
+
+
+def _in_one_currency(charges: tuple[Charge, ...]) -> tuple[Charge, ...]:
+    try:
+        currency_of(charges)
+    except CurrencyMismatch as error:
+        raise InvalidError(
+            f"These costs have no one total: {error}.",
+            remedy="Export them, line by line: `roost cost export`.",
+        ) from error
+    return charges
 
 
 def _rate(charges: Sequence[Charge]) -> Decimal:

@@ -31,6 +31,7 @@ def policy() -> None:
 def check(output: Output, files: tuple[Path, ...]) -> int:
     """Read policy files and say everything that is wrong with them. Needs no control plane."""
     from policies.checking import check_policies
+    from policies.explain import render_problems
 
     found: list[Problem] = []
     good: list[Policy] = []
@@ -44,10 +45,7 @@ def check(output: Output, files: tuple[Path, ...]) -> int:
         fields = ("file", "line", "severity", "message", "hint")
         output.value([{name: getattr(each, name) for name in fields} for each in found])
     else:
-        for each in found:
-            output.text(str(each))
-        if not found:
-            output.text(f"{len(files)} checked, nothing is wrong.")
+        output.text(render_problems(found))
     return Exit.FAILED if failed else Exit.OK
 
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
 from fastapi.responses import FileResponse
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from api.auth import MachineToken
 from api.services import Services
-from api.values import AgentMessage, Instant, Measured, Ref
+from api.values import AgentMessage, Instant, Measured, Ref, without_nul
 
 router = APIRouter(prefix="/v1/agent", tags=["agent"])
 
@@ -20,7 +20,7 @@ Percent = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, le=1e10, allow_inf_nan=False)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Loose = Annotated[str, Field(max_length=2_000_000)]
-Line = Annotated[str, Field(max_length=8192)]
+Line = Annotated[str, AfterValidator(without_nul), Field(max_length=8192)]
 
 
 class RegisterIn(AgentMessage):

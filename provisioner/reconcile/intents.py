@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
 from policies.plan import ActionKind, Decision, Rank, TargetKind
-from policies.world import Desire, InstanceState, JobState, Offer, OwnerKind, PurchaseMode
+from policies.world import (
+    Desire,
+    InstanceState,
+    JobState,
+    Offer,
+    OwnerKind,
+    PurchaseMode,
+    Workstation,
+)
 from provisioner.ids import launch_id, new_id
 from provisioner.store import actions, instances, jobs, journal, ledger, workstations
 from provisioner.store.actions import ActionRow, ActionState, CallKind
@@ -16,6 +25,7 @@ from provisioner.store.instances import InstanceRow
 from provisioner.store.jobs import AttemptRow
 
 I = InstanceState
+_SWITCHES = {ActionKind.LAUNCH, ActionKind.START, ActionKind.STOP, ActionKind.TERMINATE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +36,14 @@ class Tick:
     epoch: int
     installation_id: str
     offers: tuple[Offer, ...]
-    warned: frozenset[str]
-    """Workstations whose people were told of a stop."""
+    desks: Mapping[str, Workstation]
+    """The workstations as they were when it was decided."""
 
 
 def record(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
     """Turn one decision into rows; nothing when the world has moved on since the snapshot."""
+    if _is_overtaken(connection, decision, tick):
+        return
     handler = {
         ActionKind.LAUNCH: _launch,
         ActionKind.START: _start,
@@ -44,6 +56,23 @@ def record(connection: Connection, decision: Decision, decision_id: str, tick: T
         ActionKind.NOTHING: _nothing,
     }[decision.action]
     handler(connection, decision, decision_id, tick)
+
+
+def _is_overtaken(connection: Connection, decision: Decision, tick: Tick) -> bool:
+    """Whether a person has spoken, or used the desk that was idle, since it was decided."""
+    if decision.target_kind is not TargetKind.WORKSTATION or decision.action not in _SWITCHES:
+        return False
+    row, seen = workstations.get(connection, decision.target_id), tick.desks.get(decision.target_id)
+    if row is None or seen is None:
+        return False
+    idle = any(reason.rank is Rank.IDLE for reason in decision.because)
+    hold = (None, None) if seen.hold is None else (seen.hold.kind, seen.hold.until)
+    return (
+        row.desire is not seen.desire
+        or row.started_by_person_at != seen.started_by_person_at
+        or (row.hold_kind, row.hold_until) != hold
+        or (idle and row.last_activity_at != seen.last_activity_at)
+    )
 
 
 def intend(
@@ -333,7 +362,8 @@ def _notify(connection: Connection, decision: Decision, decision_id: str, tick: 
 
 
 def _nothing(connection: Connection, decision: Decision, _id: str, tick: Tick) -> None:
-    if decision.target_id in tick.warned and decision.acts_at is None:
+    desk = tick.desks.get(decision.target_id)
+    if desk is not None and desk.warned_at is not None and decision.acts_at is None:
         workstations.update(connection, decision.target_id, warned_at=None)
 
 

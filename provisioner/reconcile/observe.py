@@ -47,7 +47,7 @@ def observe(provider: Provider, questions: Iterable[PriceQuestion], now: datetim
             now,
             provider.list(),
             tuple(provider.offers()),
-            {q.offer.id: _prices(provider, q, now) for q in questions},
+            _all_prices(provider, questions, now),
             provider.volume_price(),
         )
     except ProviderError as error:
@@ -55,6 +55,20 @@ def observe(provider: Provider, questions: Iterable[PriceQuestion], now: datetim
     except Exception as error:  # noqa: BLE001 (who breaks P7 must not stop the others)
         _log.exception("provider %s failed in a way that it must not", provider.name)
         return Observation(provider.name, now, error=f"{type(error).__name__}: {error}")
+
+
+def _all_prices(
+    provider: Provider, questions: Iterable[PriceQuestion], now: datetime
+) -> dict[str, tuple[PricePoint, ...]]:
+    """What could be learnt; what could not is asked again, and no listing is lost for it."""
+    found: dict[str, tuple[PricePoint, ...]] = {}
+    for question in questions:
+        try:
+            found[question.offer.id] = _prices(provider, question, now)
+        except ProviderError as error:
+            _log.warning("provider %s tells no prices: %s", provider.name, error)
+            break
+    return found
 
 
 def _prices(provider: Provider, question: PriceQuestion, now: datetime) -> tuple[PricePoint, ...]:

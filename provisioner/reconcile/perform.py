@@ -77,20 +77,23 @@ class Performer:
             return True
 
     def _run(self, action: ActionRow, provider: Provider, fenced: Fenced) -> None:
+        called = False
         try:
-            self._perform(action, provider, fenced)
+            called = self._perform(action, provider, fenced)
         except StaleEpochError:
             _log.warning("lost the lease while performing %s", action.id)
         finally:
             with self._lock:
                 self._busy.discard(action.id)
+        if called:  # else the next tick would come at once, again and again
             self._done()
 
-    def _perform(self, action: ActionRow, provider: Provider, fenced: Fenced) -> None:
+    def _perform(self, action: ActionRow, provider: Provider, fenced: Fenced) -> bool:
+        """Make the call if it is to be made now; whether it was."""
         with fenced() as connection:
             call = self._submit(connection, action, provider)
         if call is None:
-            return
+            return False
         crashpoints.reach(Point.SUBMITTED, action.kind)
         machine, failure = _made(call, action)
         crashpoints.reach(Point.RETURNED, action.kind)
@@ -100,6 +103,7 @@ class Performer:
             else:
                 self._failed(connection, action, failure)
         crashpoints.reach(Point.CLOSED, action.kind)
+        return True
 
     def _submit(
         self, connection: Connection, action: ActionRow, provider: Provider

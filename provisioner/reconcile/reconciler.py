@@ -91,7 +91,7 @@ class Reconciler:
         self._lease: Lease | None = None
         self._performer = Performer(providers, calls, clock, request, poke)
         self._priced_at: dict[str, datetime] = {}
-        self._listening_since = clock.now()
+        self._listening_since = self._observed_at = clock.now()
         self._last: dict[str, tuple[object, ...]] = {}
         """The essence of each target's last stored decision."""
         self.health: dict[str, ProviderHealth] = {n: ProviderHealth(n) for n in providers}
@@ -108,6 +108,8 @@ class Reconciler:
         started = self._clock.now()
         self._lease = lease.acquire(self._store, self._holder, self._lease_s, self._lease)
         if self._lease is None:
+            if started - self._observed_at >= PRICES_EVERY:
+                self._observe()  # whoever asks this one is told what is sold now
             return False
         try:
             self._tick(self._lease)
@@ -151,7 +153,7 @@ class Reconciler:
 
     def _observe(self) -> list[Observation]:
         """All providers at once: one that hangs costs the others its time limit, once."""
-        now = self._clock.now()
+        now = self._observed_at = self._clock.now()
         questions = {
             name: functools.partial(observe, provider, self._price_questions(name, now), now)
             for name, provider in self._providers.items()
@@ -236,7 +238,7 @@ class Reconciler:
             held.epoch,
             self._installation_id,
             taken.offers,
-            frozenset(w.id for w in taken.workstations if w.warned_at is not None),
+            {desk.id: desk for desk in taken.workstations},
         )
         for decision in plan.decisions:
             if decision.action is ActionKind.NOTIFY and decision.target_id not in ids:

@@ -1,4 +1,4 @@
-"""Keeps the journal of decisions at a size that a small disk holds."""
+"""Keeps what only explains the past at a size that a small disk holds. Touches no books."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from provisioner.store.engine import Store
-from provisioner.store.tables import decision, snapshot
+from provisioner.store.tables import command, decision, snapshot, stray
 
 KEPT = timedelta(days=30)
 
 
 def prune(store: Store, now: datetime) -> None:
-    """Forget snapshots older than `KEPT`, but for each target's last decision and its snapshot."""
+    """Forget what is older than `KEPT`, but for each target's last decision and its snapshot."""
     with store.write() as connection:
         newest = sa.select(sa.func.max(decision.c.at)).where(
             decision.c.target_id == sa.literal_column("outer_decision.target_id")
@@ -27,3 +27,5 @@ def prune(store: Store, now: datetime) -> None:
         connection.execute(
             snapshot.delete().where(snapshot.c.at < now - KEPT, snapshot.c.id.not_in(used))
         )
+        connection.execute(command.delete().where(command.c.ended_at < now - KEPT))
+        connection.execute(stray.delete().where(stray.c.first_seen_at < now - KEPT))

@@ -52,8 +52,7 @@ def progress_batch(path: Path, offset: int, *, ended: bool, redact: Redact) -> B
         data = data[:line] if line or len(data) < LIMIT_BYTES else data
     if not data:
         return None
-    if data.count(b"\n") > LIMIT_RECORDS:
-        data = b"".join(data.splitlines(keepends=True)[:LIMIT_RECORDS])
+    data = b"".join(data.splitlines(keepends=True)[:LIMIT_RECORDS])
     end = offset + len(data)
     return Batch(offset, end, {"records": records(redact(data)), "next_offset": end})
 
