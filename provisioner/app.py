@@ -17,6 +17,7 @@ from provisioner.bootstrap import user_data
 from provisioner.calls import Calls, ThreadedCalls
 from provisioner.clock import Clock, SystemClock
 from provisioner.costs import Costs
+from provisioner.errors import StateError
 from provisioner.ids import digest
 from provisioner.installation import Installation, load_installation
 from provisioner.instances import Instances
@@ -26,6 +27,7 @@ from provisioner.offers.service import Offers
 from provisioner.people import People
 from provisioner.policybook import PolicyBook
 from provisioner.providers.contract import LaunchRequest, Provider
+from provisioner.providers.local.limits import LimitsUnavailableError, find_limits
 from provisioner.providers.local.market import MarketSettings, TraceSettings
 from provisioner.providers.local.provider import LocalProvider
 from provisioner.providers.local.settings import LocalSettings
@@ -188,11 +190,26 @@ def build(settings: Settings, clock: Clock | None = None, calls: Calls | None = 
     installation = load_installation(store, folder.path, clock)
     providers: dict[str, Provider] = {}
     if settings.local.enabled:
+        if settings.local.limits == "enforce":
+            _require_limits()
         local = LocalProvider(
             folder.machines, installation.id, clock, _local_settings(settings.local)
         )
         providers[local.name] = local
     return Roost(settings, store, clock, calls or ThreadedCalls(), folder, installation, providers)
+
+
+def _require_limits() -> None:
+    """Refuse at the start, and not at the first machine, what this host cannot keep."""
+    try:
+        find_limits()
+    except LimitsUnavailableError as error:
+        raise StateError(
+            f"This host cannot hold machines to their CPUs and memory: {error}.",
+            remedy='Say that they need no limits: `limits = "none"` under `[local]` in the '
+            "configuration file, or ROOST_LOCAL__LIMITS=none. (A systemd user session or a "
+            "delegated cgroup v2 would do as well.)",
+        ) from error
 
 
 def _local_settings(given: LocalProviderSettings) -> LocalSettings:

@@ -1,4 +1,4 @@
-"""The user data of a machine: a shell script that fetches the agent and becomes it.
+"""The user data of a machine: a shell script that fetches the agent and keeps it running.
 
 It runs at each boot, as whatever user the provider runs user data as. It needs a POSIX shell and
 Python 3.11, no package and no root beyond a writable state folder.
@@ -93,5 +93,17 @@ while not os.path.isdir(target):
 ROOST_FETCH
 
 export PYTHONPATH="$agent${PYTHONPATH:+:$PYTHONPATH}"
-exec "$python" -m trainer_agent.supervise
+# An agent that dies (killed for memory, by a full disk) is started again: what it has begun goes
+# on without it, and it picks that up.
+child= leaving=
+trap 'leaving=yes; kill "$child" 2>/dev/null || :' TERM INT
+while test -z "$leaving"; do
+    "$python" -m trainer_agent.supervise &
+    child=$! code=0
+    test -z "$leaving" || kill "$child" 2>/dev/null || :
+    wait "$child" || code=$?
+    while kill -0 "$child" 2>/dev/null; do code=0; wait "$child" || code=$?; done
+    case "$code" in 0|75|78) exit "$code" ;; esac
+    test -n "$leaving" || { echo "roost: the agent ended with $code, starting it again"; sleep 1; }
+done
 """

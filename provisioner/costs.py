@@ -170,9 +170,7 @@ class Costs:
             of = team_id(connection, actor, team_ref)
             zone = _zone(connection, of)
             period = period_bounds(now, zone)
-            found = _in_one_currency(
-                ledger.charges(connection, period, now, of, hourly=True)
-            )
+            found = _in_one_currency(ledger.charges(connection, period, now, of, hourly=True))
             names = people.names(connection)
             view = ledger.budget_view(connection, of, now)
             forecast = self._forecast(connection, of, now)

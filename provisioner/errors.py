@@ -32,7 +32,10 @@ class RoostError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.message} {self.remedy}" if self.remedy else self.message
+        if not self.remedy:
+            return self.message
+        end = "" if self.message.endswith((".", "!", "?", ":")) else "."
+        return f"{self.message}{end} {self.remedy}"
 
 
 class NotFoundError(RoostError):

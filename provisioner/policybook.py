@@ -16,7 +16,7 @@ from policies.plan import Plan
 from policies.problems import PolicyError, Problem, Severity
 from policies.world import Snapshot
 from provisioner.clock import Clock
-from provisioner.errors import InvalidError, NotFoundError
+from provisioner.errors import ForbiddenError, InvalidError, NotFoundError
 from provisioner.ids import new_id
 from provisioner.people import Actor, Role, require
 from provisioner.store import journal
@@ -86,13 +86,15 @@ class PolicyBook:
         """Put a policy in force. A lead's policy must be about the lead's own team."""
         require(actor, Role.ADMIN, Role.LEAD)
         policy = _load(text, filename)
-        if actor.role is Role.LEAD and tuple(policy.applies_to.team or ()) != (actor.team_name,):
+        if actor.role is Role.LEAD and not _is_about(policy, actor.team_name):
             raise InvalidError(
                 f"{filename} must say `applies_to: {{team: {actor.team_name}}}`.",
                 remedy="Policies for other teams, or for all, are an administrator's.",
             )
         now = self._clock.now()
         with self._store.write() as connection:
+            if actor.role is Role.LEAD:
+                _check_is_theirs(connection, policy.name, actor)
             wrong = [
                 problem
                 for problem in check_policies(self._with(connection, policy))
@@ -183,6 +185,21 @@ def active_texts(connection: Connection) -> list[dict[str, str]]:
         {"name": row["name"], "filename": row["filename"], "text": row["text"]}
         for row in rows.active(connection)
     ]
+
+
+def _is_about(policy: Policy, team: str | None) -> bool:
+    """Whether a policy speaks of this one team."""
+    return tuple(policy.applies_to.team or ()) == (team,)
+
+
+def _check_is_theirs(connection: Connection, name: str, lead: Actor) -> None:
+    """A name is taken over only from a policy of the lead's own team."""
+    row = rows.version(connection, name, None)
+    if row is not None and not _is_about(_load(row["text"], row["filename"]), lead.team_name):
+        raise ForbiddenError(
+            f"The policy {name} is not about your team alone.",
+            remedy="Choose another name, or ask an administrator to change it.",
+        )
 
 
 def _load(text: str, filename: str) -> Policy:

@@ -114,7 +114,6 @@ def _serve(output: Output, settings: Settings, port: _Port) -> None:
     public = settings.public_url or url
     roost = build(settings.model_copy(update={"port": port.number, "public_url": public}))
     try:
-        secret = roost.people.ensure_admin()
         daemon = Daemon(roost)
 
         class Server(uvicorn.Server):
@@ -122,7 +121,8 @@ def _serve(output: Output, settings: Settings, port: _Port) -> None:
 
             async def startup(self, sockets: list[socket.socket] | None = None) -> None:
                 await super().startup(sockets)
-                _announce(output, settings, port, url, secret)
+                # Only now: a token that is drawn and not shown locks everybody out.
+                _announce(output, settings, port, url, roost.people.ensure_admin())
 
         assert port.socket is not None
         config = uvicorn.Config(

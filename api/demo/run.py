@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from api.client import ClientProblem
 from api.demo.plane import Plane
 from api.demo.proof import Summary
 from api.demo.screen import Screen
@@ -33,7 +32,7 @@ def demo(json_output: bool = False) -> int:
     except KeyboardInterrupt:
         interrupted = True
         summary.error = "interrupted"
-    except (RoostError, ClientProblem) as error:
+    except (RoostError, OSError) as error:
         summary.error = str(error)
     with _deaf():
         screen.say("[dim]cleaning up[/]")

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from policies.world import InstanceState, JobState
+from provisioner.errors import ConflictError
 from provisioner.store import instances, jobs, ledger
 from provisioner.store.engine import Connection
 from provisioner.store.instances import InstanceRow
@@ -24,6 +25,8 @@ LEFT_ON_NOTICE = 75
 """Exit code (EX_TEMPFAIL) of a rank that saved its work and can be resumed."""
 SHIPPING_LIMIT = timedelta(seconds=30)
 """How long an ended task's last output is waited for."""
+NEVER_STARTED_LIMIT = 5
+"""So many machines in a row that never ran the task end the job: each one costs money."""
 _PERMANENT = {"invalid-request"}
 _LAUNCH_BACKOFF = timedelta(seconds=5)
 
@@ -32,7 +35,7 @@ _LAUNCH_BACKOFF = timedelta(seconds=5)
 class Outcome:
     """How an attempt ended."""
 
-    state: str  # of the attempt: succeeded | failed | interrupted
+    state: str  # of the attempt: succeeded | failed | interrupted | unplaced
     reason: str
     message: str | None = None
 
@@ -47,14 +50,34 @@ def settle(connection: Connection, now: datetime) -> None:
             continue
         machines = machines_by_job.get(row.id, [])
         reports = [_report(machine, attempt) for machine in machines]
-        if row.state is J.PLACING and any(r and r["state"] != "starting" for r in reports):
-            jobs.update_attempt(connection, attempt.id, running_at=now)
-            row = jobs.move(
-                connection, row, J.RUNNING, "running", now, started_at=row.started_at or now
-            )
-        outcome = _outcome(machines, reports, now)
-        if outcome is not None:
-            _close(connection, row, attempt, outcome, now)
+        runs = row.state is J.PLACING and any(r and r["state"] != "starting" for r in reports)
+        outcome = _outcome(machines, reports, now, told_done=row.result is not None)
+        if not runs and outcome is None:
+            continue
+        try:
+            with connection.begin_nested():
+                _move(connection, row, attempt, now, runs=runs, outcome=outcome)
+        except ConflictError:
+            continue  # a person cancelled it meanwhile; the next tick sees that
+
+
+def _move(
+    connection: Connection,
+    row: JobRow,
+    attempt: AttemptRow,
+    now: datetime,
+    *,
+    runs: bool,
+    outcome: Outcome | None,
+) -> None:
+    if runs:
+        jobs.update_attempt(connection, attempt.id, running_at=now)
+        started = row.started_at or now
+        row = jobs.move(
+            connection, row, J.RUNNING, "running", now, started_at=started, no_spot_since=None
+        )
+    if outcome is not None:
+        _close(connection, row, attempt, outcome, now)
 
 
 def runtime(attempts: list[AttemptRow], now: datetime) -> timedelta:
@@ -74,9 +97,13 @@ def _report(machine: InstanceRow, attempt: AttemptRow) -> dict[str, Any] | None:
 
 
 def _outcome(
-    machines: list[InstanceRow], reports: list[dict[str, Any] | None], now: datetime
+    machines: list[InstanceRow],
+    reports: list[dict[str, Any] | None],
+    now: datetime,
+    *,
+    told_done: bool,
 ) -> Outcome | None:
-    exits = [_exit(r, m, now) for r, m in zip(reports, machines, strict=True)]
+    exits = [_exit(r, m, now, told_done) for r, m in zip(reports, machines, strict=True)]
     for found in exits:
         if found is not None and found.state != "succeeded":
             return found
@@ -88,12 +115,19 @@ def _outcome(
     return None
 
 
-def _exit(report: dict[str, Any] | None, machine: InstanceRow, now: datetime) -> Outcome | None:
-    """The outcome of a task that has exited; None while it has not, or its last words are due."""
+def _exit(
+    report: dict[str, Any] | None, machine: InstanceRow, now: datetime, told_done: bool
+) -> Outcome | None:
+    """The outcome of a task that has exited; None while it has not, or its last words are due.
+
+    A command that ends with 0 while it is made to leave may have saved itself only: it counts as
+    complete when its progress says "done".
+    """
     if report is None or report["state"] != "exited":
         return None
     code, message = report.get("exit_code"), report.get("message")
-    if code == LEFT_ON_NOTICE or report.get("drained"):
+    complete = code == 0 and told_done
+    if code == LEFT_ON_NOTICE or (report.get("drained") and not complete):
         return Outcome("interrupted", _why_left(machine), message)
     if code is None and report.get("signal") is None:
         return Outcome("interrupted", "task-lost", message or "Nobody saw how the task ended.")
@@ -124,6 +158,8 @@ def _may_speak(machine: InstanceRow, now: datetime) -> bool:
 def _lost(machine: InstanceRow) -> Outcome:
     if machine.reason in _PERMANENT:
         return Outcome("failed", machine.reason, machine.message)
+    if machine.state is I.FAILED:
+        return Outcome("unplaced", machine.reason, machine.message)
     return Outcome("interrupted", machine.reason, machine.message)
 
 
@@ -138,10 +174,12 @@ def _close(
         message=outcome.message,
         ended_at=now,
     )
-    if outcome.state == "interrupted":
-        used = runtime(jobs.attempts(connection, row.id), now).total_seconds()
-        if used >= row.max_runtime_s:
+    if outcome.state in ("interrupted", "unplaced"):
+        attempts = jobs.attempts(connection, row.id)
+        if runtime(attempts, now).total_seconds() >= row.max_runtime_s:
             outcome = Outcome("failed", "time-limit", _over_limit(row))
+        elif _never_starts(attempts):
+            outcome = Outcome("failed", "never-started", _unstarted(row, outcome))
         else:
             _requeue(connection, row, attempt, outcome, now)
             return
@@ -156,8 +194,11 @@ def _requeue(
     connection: Connection, row: JobRow, attempt: AttemptRow, outcome: Outcome, now: datetime
 ) -> None:
     """To the queue again; a machine that never got to run the task costs a moment's pause."""
-    row = jobs.move(connection, row, J.INTERRUPTED, outcome.reason, now, message=outcome.message)
-    never_ran = attempt.running_at is None and outcome.reason not in ("capacity", "quota")
+    if outcome.state == "interrupted":
+        row = jobs.move(
+            connection, row, J.INTERRUPTED, outcome.reason, now, message=outcome.message
+        )
+    paused = outcome.state == "interrupted" and attempt.running_at is None
     jobs.move(
         connection,
         row,
@@ -165,8 +206,14 @@ def _requeue(
         outcome.reason,
         now,
         message=outcome.message,
-        not_before=now + _LAUNCH_BACKOFF if never_ran else None,
+        not_before=now + _LAUNCH_BACKOFF if paused else None,
     )
+
+
+def _never_starts(attempts: list[AttemptRow]) -> bool:
+    """Whether the last machines were paid for and never ran the task."""
+    bought = [a for a in attempts if a.state != "unplaced"][-NEVER_STARTED_LIMIT:]
+    return len(bought) == NEVER_STARTED_LIMIT and all(a.running_at is None for a in bought)
 
 
 def enforce_time_limits(connection: Connection, now: datetime) -> None:
@@ -185,6 +232,13 @@ def enforce_time_limits(connection: Connection, now: datetime) -> None:
                 )
         jobs.move(connection, row, J.FAILED, "time-limit", now, message=_over_limit(row))
         ledger.release(connection, row.id, now)
+
+
+def _unstarted(row: JobRow, outcome: Outcome) -> str:
+    return (
+        f"{NEVER_STARTED_LIMIT} machines in a row never ran the job; the last one: "
+        f"{outcome.message or outcome.reason}. Look at it with `roost policy explain {row.name}`."
+    )
 
 
 def _over_limit(row: JobRow) -> str:

@@ -394,4 +394,6 @@ def _why(decision: Decision) -> str:
     if not decision.because:
         return "decided"
     first = decision.because[0]
-    return first.rule[:32] if first.rank in (Rank.SAFETY, Rank.DESIRE) else first.rank.value
+    if first.rank is Rank.DESIRE:
+        return "wanted"
+    return first.rule[:32] if first.rank is Rank.SAFETY else first.rank.value

@@ -196,7 +196,7 @@ class Performer:
         fields = {"error_code": error.code, "error": str(error)}
         scope = cooled_scope(rule.cools, row.offer.id) if row else None
         if scope is not None and action.kind is CallKind.LAUNCH:
-            cooldowns.cool(connection, scope, str(error), rule.for_, now)
+            cooldowns.cool(connection, scope, str(error), rule.for_, now, rule.longest)
         if isinstance(error, NotFound):
             actions.update(connection, action.id, ActionState.DONE, now, **fields)
             self._gone(connection, action, row)

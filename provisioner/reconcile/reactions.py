@@ -16,6 +16,7 @@ from provisioner.errors import (
     QuotaError,
     ThrottledError,
 )
+from provisioner.store.cooldowns import LONGEST
 
 
 class Reaction(StrEnum):
@@ -47,12 +48,16 @@ class Rule:
     reaction: Reaction
     cools: Scope = Scope.NONE
     for_: timedelta = timedelta()
+    longest: timedelta = LONGEST
     tell: bool = False
     """Whether an administrator has to do something."""
 
 
+_ROOM_SOON = timedelta(minutes=1)
+"""Room comes and goes, and to ask for it costs nothing: jobs must not wait beside free machines."""
+
 _TABLE: tuple[tuple[type[ProviderError], Rule], ...] = (
-    (CapacityError, Rule(Reaction.NEXT_OFFER, Scope.OFFER, timedelta(seconds=30))),
+    (CapacityError, Rule(Reaction.NEXT_OFFER, Scope.OFFER, timedelta(seconds=15), _ROOM_SOON)),
     (QuotaError, Rule(Reaction.NEXT_OFFER, Scope.REGION, timedelta(minutes=10), tell=True)),
     (ThrottledError, Rule(Reaction.RETRY)),
     (AuthError, Rule(Reaction.NEXT_OFFER, Scope.PROVIDER, timedelta(minutes=10), tell=True)),

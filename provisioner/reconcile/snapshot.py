@@ -78,16 +78,16 @@ def _pauses(row: WorkstationRow, by_owner: Mapping[str, list[InstanceRow]], now:
 
 
 def note_spot_drought(connection: Connection, offers: tuple[Offer, ...], now: datetime) -> None:
-    """Remember since when no spot offer can be had for a queued job."""
+    """Remember since when no spot offer could be had for a queued job.
+
+    A cooldown that ends is no machine yet: only a job that runs has found one (see `settle`).
+    """
     cooled = cooldowns.active(connection, now)
     for row in jobs.unfinished(connection):
-        if row.state is not JobState.QUEUED:
+        if row.state is not JobState.QUEUED or row.no_spot_since is not None:
             continue
-        dry = not any(_is_had(offer, row, cooled) for offer in offers)
-        if dry and row.no_spot_since is None:
+        if not any(_is_had(offer, row, cooled) for offer in offers):
             jobs.update(connection, row.id, no_spot_since=now)
-        elif not dry and row.no_spot_since is not None:
-            jobs.update(connection, row.id, no_spot_since=None)
 
 
 def _is_had(offer: Offer, row: JobRow, cooled: tuple[Cooldown, ...]) -> bool:

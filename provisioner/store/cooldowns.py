@@ -13,8 +13,15 @@ from provisioner.store.tables import cooldown, stray
 LONGEST = timedelta(minutes=30)
 
 
-def cool(connection: Connection, scope: str, reason: str, base: timedelta, now: datetime) -> None:
-    """Cool a scope; each failure soon after the last doubles the time, up to `LONGEST`."""
+def cool(
+    connection: Connection,
+    scope: str,
+    reason: str,
+    base: timedelta,
+    now: datetime,
+    longest: timedelta = LONGEST,
+) -> None:
+    """Cool a scope; each failure soon after the last doubles the time, up to `longest`."""
     row = connection.execute(sa.select(cooldown).where(cooldown.c.scope == scope)).first()
     if row is None:
         connection.execute(
@@ -25,7 +32,7 @@ def cool(connection: Connection, scope: str, reason: str, base: timedelta, now: 
         return
     recent = now - row.until < LONGEST
     failures = row.failures + 1 if recent else 1
-    until = now + min(base * 2 ** min(failures - 1, 10), LONGEST)
+    until = now + min(base * 2 ** min(failures - 1, 10), longest)
     connection.execute(
         cooldown.update()
         .where(cooldown.c.scope == scope)

@@ -58,7 +58,7 @@ class AttemptRow:
     job_id: str
     number: int
     state: str
-    """open | succeeded | failed | interrupted | cancelled"""
+    """open | succeeded | failed | interrupted | unplaced (it never got a machine) | cancelled"""
     reason: str | None
     message: str | None
     created_at: datetime

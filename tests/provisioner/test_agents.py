@@ -32,11 +32,15 @@ def test_the_bootstrap_token_is_exchanged_once_and_a_lost_reply_may_be_asked_for
     agent = booting(world)
     first = world.roost.agents.register(agent.bootstrap, registration(agent))
     again = world.roost.agents.register(agent.bootstrap, registration(agent))
-    assert first == again == {
-        "protocol": 1,
-        "instance_id": agent.instance_id,
-        "heartbeat_s": 1.0,
-    }
+    assert (
+        first
+        == again
+        == {
+            "protocol": 1,
+            "instance_id": agent.instance_id,
+            "heartbeat_s": 1.0,
+        }
+    )
     with pytest.raises(UnauthenticatedError, match="used already"):
         world.roost.agents.register(
             agent.bootstrap, registration(agent, token_sha256=digest("a thief's"))

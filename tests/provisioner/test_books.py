@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -154,7 +155,7 @@ def test_stop_and_start_are_intervals_of_their_own(world: World) -> None:
         found += page.items
     runs = [v for v in found if v.price_per_hour is not None]
     assert len(runs) == 4
-    assert all(a.end < b.start for a, b in zip(runs, runs[1:], strict=False))
+    assert all(a.end < b.start for a, b in itertools.pairwise(runs))
     assert [v.open for v in runs] == [False, False, False, True]
     assert abs(sum((v.cost or Decimal() for v in runs), Decimal()) - world.bill()) < EXACT
 
@@ -208,6 +209,7 @@ def test_two_teams_never_see_each_others_costs(either: World) -> None:
     world = either
     spend(world)
     everyone = {p.name: p for p in world.roost.people.people(world.admin, 9, None).items}
+
     def actor(name: str) -> Actor:
         p = everyone[name]
         return Actor(p.id, p.name, p.team_id, p.team_name, p.role)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,13 +50,16 @@ class Disk:
         env = kept | {"ROOST_STATE_DIR": str(self.state), "ROOST_PYTHON": sys.executable}
         with self.console.open("ab") as console:
             line = ["sh", str(self._script)]
-            boot = subprocess.Popen(line, env=env, cwd="/", stdout=console, stderr=console)
+            boot = subprocess.Popen(
+                line, env=env, cwd="/", stdout=console, stderr=console, start_new_session=True
+            )
         self.boots.append(boot)
         return boot
 
     def end(self) -> None:
         for boot in self.boots:
-            boot.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(boot.pid, signal.SIGKILL)
             boot.wait()
 
 
@@ -76,10 +81,11 @@ def test_a_machine_boots_twice_from_one_disk(
     try:
         wait_until(lambda: control.heartbeats, "the first boot's heartbeat")
         package = disk.state / "agent" / wheel.sha256
-        line = Path(f"/proc/{first.pid}/cmdline").read_text()
-        assert "trainer_agent.supervise" in line  # the script became the agent
-        assert BOOTSTRAP_TOKEN not in line + Path(f"/proc/{first.pid}/environ").read_text()
-        assert str(package) in Path(f"/proc/{first.pid}/environ").read_text()
+        agent = the_agent(first)
+        line = Path(f"/proc/{agent}/cmdline").read_text()
+        assert "trainer_agent.supervise" in line
+        assert BOOTSTRAP_TOKEN not in line + Path(f"/proc/{agent}/environ").read_text()
+        assert str(package) in Path(f"/proc/{agent}/environ").read_text()
         wait_until(lambda: not (disk.state / "bootstrap-token").exists(), "the token is removed")
         first.terminate()
         assert first.wait(10) == 0
@@ -95,6 +101,30 @@ def test_a_machine_boots_twice_from_one_disk(
     assert control.paths.count("/v1/agent/wheel") == 1
     assert len(control.registrations) == 1
     assert BOOTSTRAP_TOKEN not in disk.console.read_text()
+
+
+def test_an_agent_that_is_killed_is_started_again(
+    tmp_path: Path, control: ControlPlane, wheel: AgentWheel
+) -> None:
+    disk = Disk(tmp_path, script(control, wheel))
+    boot = disk.boot()
+    try:
+        wait_until(lambda: control.heartbeats, "a heartbeat")
+        os.kill(the_agent(boot), signal.SIGKILL)
+        seen = len(control.heartbeats)
+        wait_until(lambda: len(control.heartbeats) > seen + 1, "another agent's heartbeat")
+        assert len({beat["boot_id"] for beat in control.heartbeats}) == 1, "it is the same boot"
+        assert len(control.registrations) == 1
+        boot.terminate()
+        assert boot.wait(10) == 0
+    finally:
+        disk.end()
+
+
+def the_agent(boot: subprocess.Popen[bytes]) -> int:
+    """The process id of the one child of the script."""
+    (child,) = Path(f"/proc/{boot.pid}/task/{boot.pid}/children").read_text().split()
+    return int(child)
 
 
 def test_it_waits_for_a_control_plane_that_is_away(

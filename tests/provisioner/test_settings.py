@@ -101,8 +101,6 @@ def test_the_folder_and_the_key_are_its_owners_alone(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         folder.prepare()
-        store = Store("sqlite://")
-        store.close()
     finally:
         os.umask(old)
     assert mode(folder.path) == 0o700

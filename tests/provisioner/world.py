@@ -268,7 +268,8 @@ class World:
 
     def state(self, owner_id: str | None = None) -> InstanceState | None:
         """The newest instance's state; None while there is none."""
-        return (self.states(owner_id) or [None])[-1]
+        states = self.states(owner_id)
+        return states[-1] if states else None
 
     def states(self, owner_id: str | None = None) -> list[InstanceState]:
         return [row.state for row in self.rows(owner_id)]
@@ -323,7 +324,8 @@ def agent_of(user_data: str) -> Agent:
     """The agent that a machine's user data starts."""
     instance = re.search(r"^export ROOST_INSTANCE_ID=(\S+)$", user_data, re.MULTILINE)
     token = re.search(r"^printf '%s\\n' (\S+) > ", user_data, re.MULTILINE)
-    assert instance and token
+    assert instance
+    assert token
     return Agent(instance[1], token[1], f"agent-of-{instance[1]}-with-a-long-secret")
 
 

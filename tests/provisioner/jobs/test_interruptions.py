@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from policies.world import InstanceState, JobState
-from provisioner.jobs.settle import SHIPPING_LIMIT
+from provisioner.jobs.settle import NEVER_STARTED_LIMIT, SHIPPING_LIMIT
 from provisioner.store import jobs, ledger
 from tests.provisioner.world import SPOT, START, World
 
@@ -112,6 +112,26 @@ def test_a_task_that_ends_with_0_while_it_is_drained_is_run_again(world: World) 
     world.tick(2)
     assert world.roost.jobs.get(world.admin, job).attempts[0].state == "interrupted"
     world.tick_until(lambda: world.job(job).attempt == 2)
+
+
+def test_unless_its_progress_says_that_it_is_done(world: World) -> None:
+    job = world.running_job()
+    progress(world, job, {"event": "done", "step": 100})
+    world.agent(job).exits(0, drained=True)
+    world.tick(1)
+    assert world.job(job).state is J.SUCCEEDED
+
+
+def test_a_job_whose_machines_never_run_it_is_ended(world: World) -> None:
+    """Each of them costs money."""
+    world.deaf.add("fake")
+    job = world.submit()
+    world.tick_until(lambda: world.job(job).state is J.FAILED, seconds=100)
+    row = world.job(job)
+    assert (row.reason, row.attempt) == ("never-started", NEVER_STARTED_LIMIT)
+    assert "the agent did not" in (row.message or "") or "booting-timeout" in (row.message or "")
+    world.tick_until(lambda: not world.machines(), seconds=30)
+    assert reserved(world) == 0
 
 
 def test_a_failed_tasks_own_words_are_the_jobs_message(world: World) -> None:

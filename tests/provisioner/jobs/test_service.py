@@ -72,7 +72,7 @@ def test_its_share_of_the_budget_is_set_aside_or_it_is_refused(either: World) ->
     world.team("vision", "0.50")
     lead = world.person("lena", "vision", Role.LEAD)
     world.submit("one", lead, mode=ON_DEMAND, max_runtime_s=3600)
-    with pytest.raises(BudgetExceededError, match="team vision needs 0.30 USD but has 0.20"):
+    with pytest.raises(BudgetExceededError, match=r"team vision needs 0\.30 USD but has 0\.20"):
         world.submit("two", lead, mode=ON_DEMAND, max_runtime_s=3600)
     world.submit("short", lead, mode=ON_DEMAND, max_runtime_s=2400)
     world.roost.jobs.cancel(lead, "one")

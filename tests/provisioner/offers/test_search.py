@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -13,7 +12,6 @@ from provisioner.offers.catalogue import Catalogue
 from provisioner.offers.service import OfferQuery
 from tests.provisioner.world import ON_DEMAND, SPOT, World, offer
 
-NOW = datetime(2026, 3, 2, tzinfo=UTC)
 GPU = Resources(8, 64, 2, "H100")
 OFFERS = [
     offer("a", SPOT, "0.10"),
@@ -83,11 +81,10 @@ def test_prices_follow_the_provider(shop: World) -> None:
     assert search(shop, mode=SPOT)[0].price_per_hour == Decimal("0.99")
 
 
-def test_the_catalogue_knows_when_it_heard() -> None:
+def test_the_last_word_of_each_provider_counts() -> None:
     catalogue = Catalogue()
-    assert catalogue.heard_at("fake") is None
-    catalogue.update("fake", OFFERS, NOW)
-    catalogue.update("zeta", [offer(provider="zeta")], NOW)
-    catalogue.update("fake", OFFERS[:1], NOW)
+    assert catalogue.all() == ()
+    catalogue.update("fake", OFFERS)
+    catalogue.update("zeta", [offer(provider="zeta")])
+    catalogue.update("fake", OFFERS[:1])
     assert [o.provider for o in catalogue.all()] == ["fake", "zeta"]
-    assert catalogue.heard_at("fake") == NOW

@@ -176,9 +176,7 @@ def test_strays_wait_for_twice_the_lag_where_that_is_longer(
 
 @pytest.mark.parametrize("ticks", [0, 1, 2, 5])
 @pytest.mark.parametrize("lost", [False, True])
-def test_what_is_cancelled_on_its_way_leaves_nothing(
-    world: World, ticks: int, lost: bool
-) -> None:
+def test_what_is_cancelled_on_its_way_leaves_nothing(world: World, ticks: int, lost: bool) -> None:
     if lost:
         world.cloud.lose_reply("launch")
     job = world.submit()

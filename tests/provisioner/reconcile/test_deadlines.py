@@ -81,7 +81,7 @@ def test_a_boot_in_which_no_agent_calls_is_ended_and_its_offer_cooled(
     world.tick_until(lambda: len(world.machines()) == 1)
     if kind == "job":
         attempts = world.roost.jobs.get(world.admin, owner).attempts
-        assert [(a.state, a.reason) for a in attempts][0] == ("interrupted", "booting-timeout")
+        assert next((a.state, a.reason) for a in attempts) == ("interrupted", "booting-timeout")
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_launches_that_hang_take_no_other_providers_turn(
     slow.gate.set()
     settle(world, lambda: all(world.state(id) is I.READY for id in theirs))
     assert sum(1 for c in slow.calls if c[1] == "launch") >= 12
-    assert len(slow.list().machines) == len(set(m.launch_id for m in slow.list().machines))
+    assert len(slow.list().machines) == len({m.launch_id for m in slow.list().machines})
     settle(world, lambda: len(world.machines()) == 13)
 
 

@@ -25,9 +25,7 @@ def hidden(world: World, machine_id: str) -> Iterator[None]:
 
     def without() -> Listing:
         listing = truth()
-        return replace(
-            listing, machines=tuple(m for m in listing.machines if m.id != machine_id)
-        )
+        return replace(listing, machines=tuple(m for m in listing.machines if m.id != machine_id))
 
     world.cloud.list = without  # type: ignore[method-assign]
     yield

@@ -38,10 +38,16 @@ def test_money_comes_back_exactly(store: Store, amount: str) -> None:
         assert connection.execute(sa.select(price_point.c.price)).scalar_one() == Decimal(amount)
 
 
+def fail_on_the_way(store: Store, row: dict[str, object]) -> None:
+    with store.write() as connection:
+        connection.execute(team.insert().values(row))
+        raise RuntimeError("on the way")
+
+
 def test_a_failed_write_leaves_nothing(store: Store) -> None:
-    with pytest.raises(RuntimeError), store.write() as connection:
-        connection.execute(team.insert().values(id="t", name="t", timezone="UTC", created_at=NOW))
-        raise RuntimeError
+    row = {"id": "t", "name": "t", "timezone": "UTC", "created_at": NOW}
+    with pytest.raises(RuntimeError, match="on the way"):
+        fail_on_the_way(store, row)
     with store.read() as connection:
         assert connection.execute(sa.select(team)).all() == []
 

@@ -307,9 +307,7 @@ def test_a_command_is_run_once_and_answered_once(either: World) -> None:
     assert asked.state == "queued"
     world.tick(1)
     agent = world.agent(desk)
-    assert agent.answer["commands"] == [
-        {"id": asked.id, "argv": ["nvidia-smi"], "timeout_s": 30.0}
-    ]
+    assert agent.answer["commands"] == [{"id": asked.id, "argv": ["nvidia-smi"], "timeout_s": 30.0}]
     result = {"exit_code": 0, "stdout": "ok", "stderr": "", "truncated": False, "timed_out": False}
     world.roost.agents.command_result(agent.token, asked.id, result | {"error": None})
     world.roost.agents.command_result(agent.token, asked.id, result | {"stdout": "again"})
@@ -368,7 +366,7 @@ def test_a_budget_that_has_no_room_refuses_start_and_create(either: World) -> No
     lena = world.person("lena", "vision", Role.LEAD)
     service = world.roost.workstations
     service.create(lena, NewWorkstation("one"))
-    with pytest.raises(BudgetExceededError, match="team vision needs 2.40 USD but has 0.60"):
+    with pytest.raises(BudgetExceededError, match=r"team vision needs 2\.40 USD but has 0\.60"):
         service.create(lena, NewWorkstation("two"))
     assert [view.name for view in service.list(lena, 5, None).items] == ["one"]
     service.stop(lena, "one")
