@@ -9,7 +9,7 @@ import pytest
 
 from provisioner.store.engine import Store
 from provisioner.store.migrate import upgrade
-from tests.postgres import NoPostgres, Postgres, find_binaries
+from tests.postgres import NoPostgresError, Postgres, find_binaries
 
 
 @pytest.fixture(scope="session")
@@ -17,7 +17,7 @@ def postgres() -> Iterator[Postgres]:
     """A PostgreSQL server for this session; tests that need it skip where none can be had."""
     try:
         server = Postgres(find_binaries())
-    except NoPostgres as why:
+    except NoPostgresError as why:
         pytest.skip(str(why))
     server.start()
     yield server

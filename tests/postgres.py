@@ -14,7 +14,7 @@ from pathlib import Path
 _USER = "postgres"
 
 
-class NoPostgres(Exception):
+class NoPostgresError(Exception):
     """There is no server that this user could run; the message says what to do."""
 
 
@@ -22,17 +22,17 @@ def find_binaries() -> Path:
     """The folder of `initdb` and `pg_ctl`.
 
     Raises:
-        NoPostgres: it is not installed, or root has no account to run it as.
+        NoPostgresError: it is not installed, or root has no account to run it as.
     """
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
     found = installed[0] if installed else shutil.which("initdb")
     if found is None:
-        raise NoPostgres("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+        raise NoPostgresError("PostgreSQL is not installed (Debian: apt-get install postgresql)")
     if os.geteuid() == 0:
         try:
             pwd.getpwnam(_USER)
         except KeyError:
-            raise NoPostgres(f"root needs the account {_USER} to run PostgreSQL as") from None
+            raise NoPostgresError(f"root needs the account {_USER} to run PostgreSQL as") from None
     return Path(found).parent
 
 

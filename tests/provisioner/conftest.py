@@ -13,44 +13,33 @@ from provisioner.store.engine import Store
 from provisioner.store.migrate import upgrade
 from provisioner.store.tables import metadata
 from tests.postgres import Postgres
-from tests.provisioner.world import World, make_template, sqlite_store
+from tests.provisioner.world import World
 
 
 @pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_template(tmp_path_factory.mktemp("template") / "roost.db")
+def sqlite_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    yield from _opened(f"sqlite:///{tmp_path_factory.mktemp('sqlite') / 'roost.db'}")
 
 
 @pytest.fixture(scope="session")
-def migrated(postgres: Postgres) -> str:
-    """The URL of a PostgreSQL database with all tables."""
-    url = postgres.new_database()
-    store = Store(url)
-    upgrade(store)
-    store.close()
-    return url
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, template: Path) -> Iterator[Store]:
-    """An empty database with all tables, of each kind; made once, so that it is quickly at hand."""
-    if request.param == "sqlite":
-        with sqlite_store(tmp_path, template) as opened:
-            yield opened
-        return
-    opened = Store(request.getfixturevalue("migrated"))
-    names = ", ".join(table.name for table in metadata.sorted_tables)
-    with opened.write() as connection:
-        connection.execute(sa.text(f"TRUNCATE {names} RESTART IDENTITY"))
-    yield opened
-    opened.close()
+def postgresql_store(postgres: Postgres) -> Iterator[Store]:
+    yield from _opened(postgres.new_database())
 
 
 @pytest.fixture
-def lite(tmp_path: Path, template: Path) -> Iterator[Store]:
-    """A SQLite database with all tables, for what does not depend on the kind of database."""
-    with sqlite_store(tmp_path, template) as store:
-        yield store
+def lite(sqlite_store: Store) -> Store:
+    """An empty SQLite database, for what does not depend on the kind of database."""
+    return _emptied(sqlite_store)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """An empty database with all tables, of each kind.
+
+    One for all tests of this package: what costs time is to make it, and that each new one has all
+    statements compiled anew.
+    """
+    return _emptied(request.getfixturevalue(f"{request.param}_store"))
 
 
 @pytest.fixture
@@ -70,3 +59,21 @@ def world(make_world: Callable[..., World]) -> World:
 def either(store: Store, tmp_path: Path) -> World:
     """A world on each kind of database."""
     return World(store, tmp_path)
+
+
+def _opened(url: str) -> Iterator[Store]:
+    store = Store(url)
+    upgrade(store)
+    yield store
+    store.close()
+
+
+def _emptied(store: Store) -> Store:
+    with store.write() as connection:
+        if connection.dialect.name == "postgresql":
+            names = ", ".join(table.name for table in metadata.sorted_tables)
+            connection.execute(sa.text(f"TRUNCATE {names} RESTART IDENTITY"))
+        else:
+            for table in reversed(metadata.sorted_tables):
+                connection.execute(sa.delete(table))
+    return store

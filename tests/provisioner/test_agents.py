@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -260,8 +261,8 @@ def test_no_secret_lies_in_the_database_in_clear(world: World) -> None:
     key = (world.roost.folder.path / "key").read_bytes()
     with world.store.engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    database = world.roost.folder.path.parent / "roost.db"
-    stored = b"".join(path.read_bytes() for path in database.parent.glob("roost.db*"))
+    database = Path(world.store.url.database or "")
+    stored = b"".join(path.read_bytes() for path in database.parent.glob(f"{database.name}*"))
     assert digest(secret).encode() in stored
     assert all(one.encode() not in stored for one in secrets)
     assert key not in stored

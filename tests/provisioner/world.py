@@ -7,9 +7,7 @@ control plane answers them; a test makes them silent, deaf or clumsy, or has the
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -34,7 +32,6 @@ from provisioner.store import instances, jobs
 from provisioner.store.engine import Store
 from provisioner.store.instances import InstanceRow
 from provisioner.store.jobs import JobRow
-from provisioner.store.migrate import upgrade
 from provisioner.workstations.service import NewWorkstation
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -342,22 +339,6 @@ def registration(agent: Agent, **changes: Any) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def sqlite_store(folder: Path, template: Path) -> Iterator[Store]:
-    """A database of its own, copied from one that has all tables."""
-    shutil.copyfile(template, folder / "roost.db")
-    store = Store(f"sqlite:///{folder / 'roost.db'}")
-    yield store
-    store.close()
-
-
-def make_template(path: Path) -> Path:
-    store = Store(f"sqlite:///{path}")
-    upgrade(store)
-    store.close()
-    return path
-
-
 __all__ = [
     "ABLE",
     "OFFERS",
@@ -368,9 +349,7 @@ __all__ = [
     "World",
     "agent_of",
     "machines_of",
-    "make_template",
     "offer",
     "registration",
-    "sqlite_store",
     "vanish",
 ]
