@@ -6,6 +6,7 @@ import logging
 import threading
 
 from provisioner.app import Roost
+from provisioner.errors import StateError
 from provisioner.schedule import Schedule
 from provisioner.store.housekeeping import prune
 
@@ -44,6 +45,9 @@ class Daemon:
             poked.clear()
             try:
                 self._roost.reconciler.tick()
+            except StateError as error:
+                _log.error("no tick: %s", error)
+                self._stopping.wait(_AFTER_FAILURE_S)
             except Exception:  # noqa: BLE001 (the loop must outlive any one fault, and say so)
                 _log.exception("a tick failed; the next one starts anew from the rows")
                 self._stopping.wait(_AFTER_FAILURE_S)

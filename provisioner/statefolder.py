@@ -40,19 +40,19 @@ class StateFolder:
             for folder in (self.machines, self.jobs, self.wheels):
                 folder.mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
-            raise StateError(
-                f"The state folder {self.path} cannot be used: {error.strerror}.",
-                remedy="Name another with --state, or correct its permissions.",
-            ) from error
+            raise self._unusable(error) from error
 
     def lock(self) -> None:
         """Claim the folder until this process ends; a crash releases it.
 
         Raises:
-            StateError: another control plane uses it.
+            StateError: another control plane uses it, or it cannot be written.
         """
         self.prepare()
-        file = (self.path / "lock").open("a+")
+        try:
+            file = (self.path / "lock").open("a+")
+        except OSError as error:
+            raise self._unusable(error) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -63,12 +63,21 @@ class StateFolder:
                 f"Another control plane (process {holder}) uses the state folder {self.path}.",
                 remedy="Stop it first, or name another folder with --state.",
             ) from error
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+        try:
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+        except OSError as error:
+            raise self._unusable(error) from error
         self._lock = file
 
     def unlock(self) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+    def _unusable(self, error: OSError) -> StateError:
+        return StateError(
+            f"The state folder {self.path} cannot be used: {error.strerror}.",
+            remedy="Name another with --state, or correct its permissions and make room for it.",
+        )

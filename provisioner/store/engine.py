@@ -20,6 +20,7 @@ __all__ = ["Connection", "Store"]
 
 _BUSY_TIMEOUT_MS = 15_000
 _WRITE = "roost_write"
+_STATES = ("SQLITE_BUSY", "SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
 
 
 class Store:
@@ -42,17 +43,41 @@ class Store:
 
         On SQLite it takes the one write lock at once, so that what it reads cannot grow old.
         """
-        with self._writer.begin() as connection:
+        with self._usable(), self._writer.begin() as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A consistent view; never blocks a writer nor waits for one."""
-        with self._reader.connect() as connection, connection.begin():
+        with self._usable(), self._reader.connect() as connection, connection.begin():
             yield connection
 
     def close(self) -> None:
         self.engine.dispose()
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        """A full disk or a server that is away is no fault of the program: it is told in words."""
+        try:
+            yield
+        except (sa.exc.OperationalError, sa.exc.TimeoutError) as error:
+            if not _passes(error):
+                raise
+            where = self.url.render_as_string(hide_password=True)
+            cause = " ".join(str(getattr(error, "orig", error)).split()).rstrip(".?")
+            raise StateError(
+                f"The database {where} cannot be used: {cause}.",
+                remedy="Check that it is there, that it may be written and that its disk has room.",
+            ) from error
+
+
+def _passes(error: sa.exc.SQLAlchemyError) -> bool:
+    """Whether it is about the state of the database, and not about what was asked of it.
+
+    SQLite calls both an operational error: https://www.sqlite.org/rescode.html.
+    """
+    name = getattr(getattr(error, "orig", None), "sqlite_errorname", None)
+    return name is None or name.startswith(_STATES)
 
 
 def _open(url: sa.URL) -> Engine:

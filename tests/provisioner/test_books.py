@@ -52,7 +52,7 @@ def homes_cost(world: World) -> Decimal:
     return total(c for c in charges if c.resource.size_gib is not None)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_after_any_history_charges_and_bill_are_the_same(
     make_world: Callable[..., World], seed: int
 ) -> None:
@@ -60,7 +60,7 @@ def test_after_any_history_charges_and_bill_are_the_same(
     dice = random.Random(seed)
     desks = [world.roost.workstations.create(world.admin, NewWorkstation(f"d{n}")) for n in (1, 2)]
     done: list[str] = []
-    for _ in range(45):
+    for _ in range(40):
         act = dice.choice(("submit", "cancel", "exit", "stop", "start", "reclaim", "price", "pass"))
         done.append(act)
         jobs = [v for v in world.roost.jobs.list(world.admin, 20, None).items if not v.state.ended]
@@ -173,7 +173,7 @@ def spend(world: World) -> None:
     world.submit("words", sam)
     world.roost.workstations.create(lena, NewWorkstation("desk"))
     world.tick(5, 40)
-    world.tick(16, 3600)
+    world.tick(2, 8 * 3600)
 
 
 def show(world: World, group_by: str, team: str | None = "vision") -> CostView:

@@ -187,7 +187,7 @@ class World:
             assert self.roost.reconciler.tick()
 
     def tick_until(
-        self, condition: Callable[[], object], seconds: float = 5.0, times: int = 400
+        self, condition: Callable[[], object], seconds: float = 10.0, times: int = 400
     ) -> None:
         for _ in range(times):
             if condition():

@@ -145,7 +145,7 @@ def test_a_hold_keeps_it_running_until_it_ends(world: World) -> None:
     until = world.now + timedelta(hours=2)
     view = world.roost.workstations.hold(world.admin, desk, "keep-running", until)
     assert (view.hold_kind, view.hold_until) == ("keep-running", until)
-    world.tick(35, 200)
+    world.tick(12, 580)
     assert world.state(desk) is I.READY
     world.tick_until(lambda: world.state(desk) is I.STOPPED, seconds=60)
     assert world.now > until
@@ -339,8 +339,7 @@ def test_no_command_is_no_command(world: World, argv: list[str]) -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "delete", "terminated", "vanished"])
-def test_a_command_whose_machine_is_off_is_answered(either: World, end: str) -> None:
-    world = either
+def test_a_command_whose_machine_is_off_is_answered(world: World, end: str) -> None:
     desk = world.ready_desk()
     asked = world.roost.workstations.exec(world.admin, desk, ["sleep", "9"])
     machine = world.row(desk).machine_id or ""
@@ -350,7 +349,7 @@ def test_a_command_whose_machine_is_off_is_answered(either: World, end: str) -> 
         del world.cloud._machines[machine]
     else:
         getattr(world.roost.workstations, end)(world.admin, desk)
-    world.tick(30, 40)
+    world.tick(14, 90)
     found = world.roost.workstations.command(world.admin, asked.id)
     assert (found.state, found.exit_code) == ("failed", None)
     assert "stopped before it answered" in (found.error or "")
