@@ -350,8 +350,9 @@ def _delete_volume(
 
 def _warn(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
     row = workstations.get(connection, decision.target_id)
-    if row is None or row.warned_at is not None:
+    if row is None:
         return
+    # Also when it was warned before: that was of another stop, and this one has its own time.
     workstations.update(connection, row.id, warned_at=tick.now)
     _tell(connection, "workstation.warned", decision, decision_id, tick, row.team_id)
 

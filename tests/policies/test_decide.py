@@ -199,7 +199,9 @@ def settle(
             return replace(world, workstations=(desk,))
         counts[decision.action] += 1
         if decision.action is ActionKind.WARN:
-            assert desk.warned_at is None, f"warned twice {decision} {desk}"
+            # A later warning may announce another stop, which has a warning of its own.
+            fresh = desk.warned_at is None or desk.warned_at < world.now
+            assert fresh, f"warned twice {decision} {desk}"
             desk = replace(desk, warned_at=world.now)
             world = replace(world, workstations=(desk,))
             continue

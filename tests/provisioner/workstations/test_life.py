@@ -138,6 +138,21 @@ def test_input_takes_the_warning_back(world: World) -> None:
     assert world.state(desk) is I.READY
 
 
+def test_a_warning_of_another_stop_does_not_put_the_first_one_off(world: World) -> None:
+    """The ttl warns from 09:35 on for 10:05; idleness, noticed later, ends it before that."""
+    ttl = 'policy: ttl\nversion: "1"\nallow: {ttl: 65m}\n'
+    world.roost.policies.apply(world.admin, ttl, "ttl.yaml")
+    world.roost.policies.apply(world.admin, IDLE, "idle.yaml")
+    desk = world.ready_desk()
+    began, agent = world.now, world.agent(desk)
+    agent.cpu_percent, agent.input_age_s = 3.0, 1.0
+    world.tick(15, 100)
+    agent.input_age_s = None
+    world.tick_until(lambda: world.state(desk) is I.STOPPED, seconds=60)
+    assert world.roost.workstations.get(world.admin, desk).desire_reason == "idle"
+    assert timedelta(minutes=54) < world.now - began < timedelta(minutes=60)
+
+
 def test_a_hold_keeps_it_running_until_it_ends(world: World) -> None:
     world.roost.policies.apply(world.admin, IDLE, "idle.yaml")
     desk = world.ready_desk()
