@@ -214,6 +214,9 @@ def _signals() -> Iterator[None]:
             signal.signal(each, signal.SIG_DFL)
         raise _StoppedError
 
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, stop)
-    yield
+    before = {each: signal.signal(each, stop) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
