@@ -96,7 +96,7 @@ def _money(value: object) -> Decimal:
 
 
 def _plain(amount: Decimal) -> str:
-    return format(amount, "f")
+    return format(amount.copy_abs() if amount.is_zero() else amount, "f")  # never "-0.00"
 
 
 def _finite(value: float) -> float:

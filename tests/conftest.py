@@ -6,10 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from provisioner.store.engine import Store
 from provisioner.store.migrate import upgrade
 from tests.postgres import NoPostgresError, Postgres, find_binaries
+
+# The same examples each time: a run that fails can be run again.
+settings.register_profile("roost", derandomize=True, deadline=None)
+settings.load_profile("roost")
 
 
 @pytest.fixture(scope="session")

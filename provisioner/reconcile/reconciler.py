@@ -92,6 +92,8 @@ class Reconciler:
         self._performer = Performer(providers, calls, clock, request, poke)
         self._priced_at: dict[str, datetime] = {}
         self._listening_since = self._observed_at = clock.now()
+        self._ticked_since: datetime | None = None
+        """When the last tick began: its host may have slept, or the clock leapt, in the midst of it."""
         self._last: dict[str, tuple[object, ...]] = {}
         """The essence of each target's last stored decision."""
         self.health: dict[str, ProviderHealth] = {n: ProviderHealth(n) for n in providers}
@@ -117,6 +119,7 @@ class Reconciler:
             _log.warning("%s", error)
             self._lease = None
             return False
+        self._ticked_since = started
         self.last_tick_at = self._clock.now()
         self.last_tick_s = (self.last_tick_at - started).total_seconds()
         return True
@@ -200,7 +203,7 @@ class Reconciler:
             provider = self._providers[seen.provider]
             mirror(connection, seen, provider.capabilities, held.epoch, now)
             self._priced_at |= dict.fromkeys(seen.prices, seen.at)
-        if self.last_tick_at is None or now - self.last_tick_at > DEAF_AFTER:
+        if self._ticked_since is None or now - self._ticked_since > DEAF_AFTER:
             self._listening_since = now
         enforce_deadlines(connection, held.epoch, self._listening_since, now)
         commands.fail_unanswerable(connection, now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -143,4 +144,23 @@ def test_a_short_silence_is_forgiven(world: World) -> None:
     world.tick(20, 10)
     world.agent(job).silent = False
     world.tick(20, 10)
+    assert world.states(job) == [I.READY]
+
+
+def test_a_leap_of_the_clock_in_the_midst_of_a_tick_is_no_silence(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = world.running_job()
+    reconciler = world.roost.reconciler
+    perform = reconciler._performer.perform
+
+    def host_sleeps(*what: Any) -> None:
+        perform(*what)
+        world.clock.set(world.now + timedelta(minutes=30))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reconciler._performer, "perform", host_sleeps)
+        reconciler.tick()
+    reconciler.tick()  # before any agent could call in
+    world.tick(3)
     assert world.states(job) == [I.READY]
