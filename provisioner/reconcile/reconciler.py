@@ -93,7 +93,7 @@ class Reconciler:
         self._priced_at: dict[str, datetime] = {}
         self._listening_since = self._observed_at = clock.now()
         self._ticked_since: datetime | None = None
-        """When the last tick began: its host may have slept, or the clock leapt, in the midst of it."""
+        """When the last tick began; its host may have slept in the midst of it."""
         self._last: dict[str, tuple[object, ...]] = {}
         """The essence of each target's last stored decision."""
         self.health: dict[str, ProviderHealth] = {n: ProviderHealth(n) for n in providers}
