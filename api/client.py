@@ -203,7 +203,7 @@ class Client:
     ) -> httpx.Response:
         headers = {} if key is None else {"Idempotency-Key": key}
         tries = _TRIES if method == "GET" or key is not None else 1
-        request = self._http.build_request(method, path, params=params, json=body, headers=headers)
+        request = self._request(method, path, params=params, json=body, headers=headers)
         response = self._reach(request, tries)
         while _still_at_work(response) and (tries := tries - 1):
             time.sleep(_COME_BACK_S)
@@ -211,6 +211,19 @@ class Client:
         if response.is_success:
             return response
         raise ClientProblem(_problem(response), response.status_code)
+
+    def _request(self, method: str, path: str, **what: Any) -> httpx.Request:
+        try:
+            return self._http.build_request(method, path, **what)
+        except UnicodeEncodeError as error:
+            text = error.object[error.start : error.end].encode("ascii", "backslashreplace")
+            body = {
+                "type": "urn:roost:problem:invalid",
+                "title": "The request makes no sense",
+                "detail": f"What was given holds bytes that are no text: {text.decode()}.",
+                "remedy": "Give names and arguments in UTF-8, under a locale such as C.UTF-8.",
+            }
+            raise ClientProblem(body, None) from error
 
     def _reach(self, request: httpx.Request, tries: int) -> httpx.Response:
         for left in reversed(range(tries)):

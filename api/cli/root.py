@@ -65,6 +65,7 @@ for _command in (
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run `roost` and end the process with its exit code; a user never sees a traceback."""
+    _open_closed_streams()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -90,6 +91,10 @@ def run(arguments: Sequence[str]) -> int:
         return Exit.FAILED
     except OSError as error:
         detail = f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+        try:
+            sys.stdout.flush()
+        except OSError:  # it was stdout that failed, and would once more at exit
+            _close_stdout()
         return _ended(output, "io", detail, None, Exit.FAILED)
     except Exception as error:  # noqa: BLE001 (the last resort: a line, never a traceback)
         return _ended(output, "internal", _where(error), "Please report it.", Exit.FAILED)
@@ -143,3 +148,14 @@ def _own(arguments: Sequence[str]) -> Sequence[str]:
 def _close_stdout() -> None:
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_closed_streams() -> None:
+    """Point closed standard streams to nowhere: else the next file opened gets their number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))

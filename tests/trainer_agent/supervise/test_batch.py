@@ -4,7 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from trainer_agent.supervise.batch import LIMIT_BYTES, log_batch, progress_batch
+from trainer_agent.supervise.batch import (
+    LIMIT_BYTES,
+    LIMIT_RECORDS,
+    log_batch,
+    progress_batch,
+)
 
 
 def same(data: bytes) -> bytes:
@@ -51,3 +56,15 @@ def test_records_are_whole_and_others_are_passed_over(tmp_path: Path) -> None:
     assert batch.content["records"] == [{"step": 1}, {"step": 2}]
     assert batch.end == progress.read_bytes().rfind(b"\n") + 1
     assert progress_batch(progress, batch.end, ended=False, redact=same) is None
+
+
+def test_no_batch_has_more_records_than_are_taken_at_once(tmp_path: Path) -> None:
+    progress = tmp_path / "progress"
+    progress.write_bytes(b"{}\n" * (LIMIT_RECORDS + 5) + b'{"a":' + b"[" * 9000 + b"\n")
+    first = progress_batch(progress, 0, ended=True, redact=same)
+    assert first is not None
+    assert len(first.content["records"]) == LIMIT_RECORDS
+    second = progress_batch(progress, first.end, ended=True, redact=same)
+    assert second is not None
+    assert len(second.content["records"]) == 5
+    assert second.end == progress.stat().st_size

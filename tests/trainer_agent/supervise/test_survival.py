@@ -102,3 +102,14 @@ def test_the_server_is_given_the_time_that_it_asks_for(
     told, seen = control.heard_at[-1], len(control.heartbeats)
     wait_until(lambda: len(control.heartbeats) > seen, "it comes back")
     assert control.heard_at[seen] - told > 1.9
+
+
+def test_output_that_is_never_taken_does_not_keep_a_task_from_its_end(
+    control: ControlPlane, machine: Machine
+) -> None:
+    control.status = lambda path: (422, {}) if path == "/v1/agent/progress" else None
+    write = "import os\nopen(os.environ['ROOST_PROGRESS'], 'w').write('{}\\n')\nprint('done')\n"
+    control.tasks = [task("att_1", "python", machine.script(write))]
+    machine.start()
+    wait_until(lambda: (control.exited("att_1") or {}).get("shipped"), "all is told that can be")
+    assert control.log("att_1") == "done\n"
