@@ -13,9 +13,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
@@ -32,6 +32,15 @@ REPLAYED = "Idempotency-Replayed"
 KEY_PATTERN = r"^[!-~]{1,255}$"
 
 _Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+def once_of(request: Request) -> str | None:
+    """What names this request, whoever repeats it; None without a key."""
+    once: str | None = getattr(request.state, "once", None)
+    return once
+
+
+Once = Annotated[str | None, Depends(once_of)]
 
 
 class IdempotentRoute(APIRoute):
@@ -63,6 +72,8 @@ async def _once(request: Request, key: str, handle: _Handler) -> Response:
     replay = await run_in_threadpool(_begin, roost, actor.id, key, fingerprint)
     if replay is not None:
         return JSONResponse(replay.body, replay.status, headers={REPLAYED: "true"})
+    # The services make one thing of it, even if the answer of the first time was lost in a crash.
+    request.state.once = f"{actor.id}\n{key}\n{fingerprint}"
     try:
         response = await handle(request)
     except Exception:

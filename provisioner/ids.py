@@ -6,12 +6,24 @@ import hashlib
 import secrets
 import uuid
 
+_REQUEST = uuid.UUID("0b0e3f2b-6a52-5c0e-8f55-0a4a4f1f6f0d")
 _LAUNCH = uuid.UUID("6f7f3f0e-2f0c-5f63-9d0e-3b1b7a3a9c11")
 
 
 def new_id(prefix: str) -> str:
     """A random identifier such as `job_9f2c...`; sortable by nothing, guessable by nobody."""
     return f"{prefix}_{uuid.uuid4().hex[:20]}"
+
+
+def repeatable_id(prefix: str, once: str | None) -> str:
+    """The id of what one request makes: the same for the same request, a new one for None.
+
+    So a request that is repeated after a crash finds what it made the first time.
+    """
+    if once is None:
+        return new_id(prefix)
+    made = uuid.uuid5(_REQUEST, "\n".join((prefix, once)))
+    return f"{prefix}_{made.hex[:20]}"
 
 
 def new_secret(prefix: str) -> str:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from api.auth import Asking
-from api.idempotency import IdempotentRoute
+from api.idempotency import IdempotentRoute, Once
 from api.paging import page
 from api.routes.needs import NeedsIn, NeedsOut
 from api.services import Services
@@ -161,8 +161,8 @@ def list_jobs(
 
 
 @router.post("", status_code=201, summary="Submit a job")
-def submit_job(services: Services, actor: Asking, new: NewJobIn) -> JobOut:
-    return JobOut.model_validate(services.jobs.submit(actor, NewJob(**new.given())))
+def submit_job(services: Services, actor: Asking, new: NewJobIn, once: Once) -> JobOut:
+    return JobOut.model_validate(services.jobs.submit(actor, NewJob(**new.given()), once))
 
 
 @router.get("/{job}", summary="One job")

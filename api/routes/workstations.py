@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import ConfigDict, Field
 
 from api.auth import Asking
-from api.idempotency import IdempotentRoute
+from api.idempotency import IdempotentRoute, Once
 from api.paging import page
 from api.routes.instances import InstanceOut
 from api.routes.needs import NeedsIn, NeedsOut
@@ -109,9 +109,11 @@ def list_workstations(
 
 
 @router.post("/workstations", status_code=201, summary="Make a desk and start it")
-def create_workstation(services: Services, actor: Asking, new: NewWorkstationIn) -> WorkstationOut:
+def create_workstation(
+    services: Services, actor: Asking, new: NewWorkstationIn, once: Once
+) -> WorkstationOut:
     wanted = NewWorkstation(**new.given())
-    return WorkstationOut.model_validate(services.workstations.create(actor, wanted))
+    return WorkstationOut.model_validate(services.workstations.create(actor, wanted, once))
 
 
 @router.get("/workstations/{workstation}", summary="One desk")
@@ -153,9 +155,10 @@ def release_workstation(services: Services, actor: Asking, workstation: Ref) -> 
 
 @router.post("/workstations/{workstation}/exec", status_code=202, summary="Run a command on a desk")
 def exec_on_workstation(
-    services: Services, actor: Asking, workstation: Ref, command: ExecIn
+    services: Services, actor: Asking, workstation: Ref, command: ExecIn, once: Once
 ) -> CommandOut:
-    begun = services.workstations.exec(actor, workstation, list(command.argv), command.timeout_s)
+    argv = list(command.argv)
+    begun = services.workstations.exec(actor, workstation, argv, command.timeout_s, once)
     return CommandOut.model_validate(begun)
 
 

@@ -14,14 +14,15 @@ from policies.world import JobState, Needs, OwnerKind, PurchaseMode, Resources
 from provisioner.admission import ceiling
 from provisioner.clock import Clock
 from provisioner.errors import ConflictError, InvalidError, NotFoundError
-from provisioner.ids import new_id
-from provisioner.ledger import admit, cost_of_owner
+from provisioner.ids import repeatable_id
+from provisioner.jobs.view import JobView, job_view
+from provisioner.ledger import admit
 from provisioner.offers.catalogue import Catalogue
 from provisioner.people import Actor, Role, team_id
-from provisioner.store import instances, journal, ledger, people, telemetry
 from provisioner.store import jobs as rows
+from provisioner.store import journal, ledger, people, telemetry
 from provisioner.store.engine import Connection, Store
-from provisioner.store.jobs import AttemptRow, JobRow
+from provisioner.store.jobs import JobRow
 from provisioner.store.paging import Page, page, position_cursor, position_of
 from provisioner.store.rows import Row
 from provisioner.store.tables import job
@@ -61,57 +62,6 @@ class NewJob:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptView:
-    id: str
-    number: int
-    state: str
-    reason: str | None
-    message: str | None
-    instance_id: str | None
-    mode: PurchaseMode | None
-    created_at: datetime
-    running_at: datetime | None
-    first_step_at: datetime | None
-    ended_at: datetime | None
-    resumed_step: int | None
-    step: int | None
-    checkpoint_step: int | None
-    notice: bool | None
-    """Whether the loss was announced; None when it was not lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobView:
-    id: str
-    name: str
-    team_id: str
-    team_name: str
-    owner_id: str
-    owner_name: str
-    state: JobState
-    reason: str
-    message: str | None
-    needs: Needs
-    nodes: int
-    argv: list[str]
-    checkpoint_uri: str
-    deadline: datetime | None
-    max_runtime_s: float
-    step: int | None
-    total_steps: int | None
-    attempt: int
-    attempts: tuple[AttemptView, ...]
-    result: Mapping[str, Any] | None
-    cost: Decimal | None
-    currency: str | None
-    labels: Mapping[str, str]
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    queued_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class LogPage:
     """Log text, where to go on from, and whether nothing more will come."""
 
@@ -137,14 +87,16 @@ class Jobs:
         self._folder = folder
         self._poke = poke
 
-    def submit(self, actor: Actor, new: NewJob) -> JobView:
+    def submit(self, actor: Actor, new: NewJob, once: str | None = None) -> JobView:
         """Queue a job, with its share of the budget, in one transaction.
+
+        The same request, as `once` names it, makes one job however often it is sent.
 
         Raises:
             InvalidError: it makes no sense: no command, a deadline in the past, several nodes.
             RefusedError, BudgetExceededError: see `admission` and `ledger.admit`.
         """
-        now, id = self._clock.now(), new_id("job")
+        now, id = self._clock.now(), repeatable_id("job", once)
         task = _task(new)
         _check(new, now)
         needs = Needs(
@@ -158,6 +110,9 @@ class Jobs:
         with self._store.write() as connection:
             of = team_id(connection, actor, new.team)
             names = people.names(connection)
+            made = rows.get(connection, id)
+            if made is not None:
+                return job_view(connection, made, names, now)
             most = ceiling(
                 connection,
                 self._catalogue,
@@ -190,18 +145,19 @@ class Jobs:
         where = [] if actor.role is Role.ADMIN else [job.c.team_id == actor.team_id]
         if state is not None:
             where.append(job.c.state == state)
+        now = self._clock.now()
         with self._store.read() as connection:
             names = people.names(connection)
 
             def make(mapping: Row) -> JobView:
-                return self._view(connection, rows.from_mapping(mapping), names)
+                return job_view(connection, rows.from_mapping(mapping), names, now)
 
             return page(connection, job.select().where(*where), job, limit, cursor, make)
 
     def get(self, actor: Actor, ref: str) -> JobView:
         with self._store.read() as connection:
             row = self._row(connection, actor, ref)
-            return self._view(connection, row, people.names(connection))
+            return job_view(connection, row, people.names(connection), self._clock.now())
 
     def cancel(self, actor: Actor, ref: str) -> JobView:
         """End a job; its machines go, its checkpoints stay."""
@@ -211,7 +167,7 @@ class Jobs:
             if actor.role is Role.MEMBER and row.owner_id != actor.id:
                 raise NotFoundError(f"Job {ref!r} is not yours.")
             if row.state is JobState.CANCELLED:
-                return self._view(connection, row, people.names(connection))
+                return job_view(connection, row, people.names(connection), self._clock.now())
             if row.state.ended:
                 raise ConflictError(f"Job {row.name} has ended already: {row.state}.")
             attempt = rows.open_attempt(connection, row)
@@ -256,62 +212,6 @@ class Jobs:
                 f"There is no job {ref!r} that you can see.", remedy="`roost job list` shows yours."
             )
         return row
-
-    def _view(self, connection: Connection, row: JobRow, names: Mapping[str, str]) -> JobView:
-        attempts = tuple(_attempts(connection, row))
-        cost, currency = cost_of_owner(connection, row.id, self._clock.now())
-        return JobView(
-            id=row.id,
-            name=row.name,
-            team_id=row.team_id,
-            team_name=names[row.team_id],
-            owner_id=row.owner_id,
-            owner_name=names[row.owner_id],
-            state=row.state,
-            reason=row.reason,
-            message=row.message,
-            needs=row.needs,
-            nodes=row.nodes,
-            argv=row.task["argv"],
-            checkpoint_uri=row.checkpoint_uri,
-            deadline=row.deadline,
-            max_runtime_s=row.max_runtime_s,
-            step=row.step,
-            total_steps=row.total_steps,
-            attempt=row.attempt,
-            attempts=attempts,
-            result=row.result,
-            cost=cost,
-            currency=currency,
-            labels=row.labels,
-            created_at=row.created_at,
-            started_at=row.started_at,
-            ended_at=row.ended_at,
-            queued_at=row.queued_at,
-        )
-
-
-def _attempts(connection: Connection, row: JobRow) -> list[AttemptView]:
-    machines = {i.attempt: i for i in instances.of_owner(connection, row.id) if i.slot == 0}
-    return [
-        _attempt(attempt, machines.get(attempt.number))
-        for attempt in rows.attempts(connection, row.id)
-    ]
-
-
-def _attempt(row: AttemptRow, machine: instances.InstanceRow | None) -> AttemptView:
-    lost = row.state == "interrupted"
-    values = {
-        name: getattr(row, name)
-        for name in AttemptRow.__dataclass_fields__
-        if name not in ("job_id",)
-    }
-    return AttemptView(
-        **values,
-        instance_id=machine.id if machine else None,
-        mode=machine.offer.mode if machine else None,
-        notice=(machine is not None and machine.notice_deadline is not None) if lost else None,
-    )
 
 
 def _task(new: NewJob) -> dict[str, Any]:

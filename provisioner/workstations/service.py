@@ -9,26 +9,29 @@ from decimal import Decimal
 from typing import Any
 
 from policies.world import Desire, InstanceState, Needs, OwnerKind, PurchaseMode, Resources
-from provisioner import instances
 from provisioner.admission import RESERVED_FOR_A_WORKSTATION, ceiling
 from provisioner.clock import Clock
 from provisioner.errors import ConflictError, InvalidError, NotFoundError
-from provisioner.ids import new_id
-from provisioner.instances import InstanceView
+from provisioner.ids import new_id, repeatable_id
 from provisioner.ledger import admit
 from provisioner.offers.catalogue import Catalogue
 from provisioner.people import Actor, Role, team_id
 from provisioner.store import commands, journal, ledger, people
-from provisioner.store import instances as instance_rows
 from provisioner.store import workstations as rows
 from provisioner.store.engine import Connection, Store
-from provisioner.store.instances import InstanceRow
 from provisioner.store.paging import Page, page
 from provisioner.store.rows import Row
 from provisioner.store.tables import workstation
 from provisioner.store.targets import find
 from provisioner.store.workstations import WorkstationRow
-from provisioner.workstations.phase import Phase, phase_of
+from provisioner.workstations.phase import phase_of
+from provisioner.workstations.view import (
+    CommandView,
+    WorkstationView,
+    command_view,
+    machine_of,
+    workstation_view,
+)
 
 HOLDS = ("keep-running", "keep-stopped")
 COMMAND_LIMIT_S = 3600.0
@@ -52,47 +55,6 @@ class NewWorkstation:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkstationView:
-    id: str
-    name: str
-    team_id: str
-    team_name: str
-    owner_id: str
-    owner_name: str
-    phase: Phase
-    reason: str
-    desire: Desire
-    desire_reason: str
-    needs: Needs
-    labels: Mapping[str, str]
-    volume_id: str
-    instance: InstanceView | None
-    last_activity_at: datetime | None
-    hold_kind: str | None
-    hold_until: datetime | None
-    created_at: datetime
-    deleted_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class CommandView:
-    """A command run on a workstation; `state` is queued, done or failed."""
-
-    id: str
-    workstation_id: str
-    argv: Sequence[str]
-    state: str
-    exit_code: int | None
-    stdout: str
-    stderr: str
-    truncated: bool
-    timed_out: bool
-    error: str | None
-    created_at: datetime
-    ended_at: datetime | None
-
-
 class Workstations:
     """Desks: created, switched on and off, used, deleted."""
 
@@ -104,17 +66,22 @@ class Workstations:
         self._catalogue = catalogue
         self._poke = poke
 
-    def create(self, actor: Actor, new: NewWorkstation) -> WorkstationView:
+    def create(self, actor: Actor, new: NewWorkstation, once: str | None = None) -> WorkstationView:
         """Write down the wish, with its share of the budget, in one transaction.
+
+        The same request, as `once` names it, makes one workstation however often it is sent.
 
         Raises:
             InvalidError, RefusedError, BudgetExceededError: see `admission` and `ledger.admit`.
             ConflictError: the team has a workstation of this name.
         """
-        now, id, volume_id = self._clock.now(), new_id("ws"), new_id("vol")
+        now, id, volume_id = self._clock.now(), repeatable_id("ws", once), new_id("vol")
         needs = _needs(new)
         with self._store.write() as connection:
             of = team_id(connection, actor, new.team)
+            made = rows.get(connection, id)
+            if made is not None:
+                return workstation_view(connection, made, people.names(connection))
             if find(connection, workstation, of, False, new.name) is not None:
                 raise ConflictError(
                     f"There is a workstation {new.name!r} already.", remedy="Choose another name."
@@ -142,7 +109,7 @@ class Workstations:
             names = people.names(connection)
 
             def make(mapping: Row) -> WorkstationView:
-                return _view(connection, rows.from_mapping(mapping), names)
+                return workstation_view(connection, rows.from_mapping(mapping), names)
 
             return page(
                 connection,
@@ -156,7 +123,7 @@ class Workstations:
     def get(self, actor: Actor, ref: str) -> WorkstationView:
         with self._store.read() as connection:
             row = self._row(connection, actor, ref)
-            return _view(connection, row, people.names(connection))
+            return workstation_view(connection, row, people.names(connection))
 
     def start(self, actor: Actor, ref: str) -> WorkstationView:
         """Switch it on; what a person starts outside the hours is kept until they next change."""
@@ -255,17 +222,28 @@ class Workstations:
         return self.get(actor, row.id)
 
     def exec(
-        self, actor: Actor, ref: str, argv: Sequence[str], timeout_s: float = 60.0
+        self,
+        actor: Actor,
+        ref: str,
+        argv: Sequence[str],
+        timeout_s: float = 60.0,
+        once: str | None = None,
     ) -> CommandView:
-        """Have the machine's agent run a command in the home folder. Counts as activity."""
+        """Have the machine's agent run a command in the home folder. Counts as activity.
+
+        The same request, as `once` names it, runs it one time however often it is sent.
+        """
         if not argv or any("\x00" in part for part in argv) or not argv[0]:
             raise InvalidError("There is no command to run.", remedy="Put it after `--`.")
         if not 0 < timeout_s <= COMMAND_LIMIT_S:
             raise InvalidError(f"A timeout of {timeout_s} s is not within 0 to {COMMAND_LIMIT_S}.")
-        now, id = self._clock.now(), new_id("cmd")
+        now, id = self._clock.now(), repeatable_id("cmd", once)
         with self._store.write() as connection:
             row = self._row(connection, actor, ref, change=True)
-            machine = _machine(connection, row.id)
+            asked = commands.get(connection, id)
+            if asked is not None:
+                return command_view(asked)
+            machine = machine_of(connection, row.id)
             if machine is None or machine.state is not InstanceState.READY:
                 phase, reason = phase_of(row, machine)
                 raise ConflictError(
@@ -294,21 +272,7 @@ class Workstations:
             if row is None:
                 raise NotFoundError(f"There is no command {id!r} that you can see.")
             self._row(connection, actor, row["workstation_id"], change=True)
-        result = row["result"] or {}
-        return CommandView(
-            id=row["id"],
-            workstation_id=row["workstation_id"],
-            argv=row["argv"],
-            state=row["state"],
-            exit_code=result.get("exit_code"),
-            stdout=result.get("stdout", ""),
-            stderr=result.get("stderr", ""),
-            truncated=result.get("truncated", False),
-            timed_out=result.get("timed_out", False),
-            error=result.get("error"),
-            created_at=row["created_at"],
-            ended_at=row["ended_at"],
-        )
+        return command_view(row)
 
     def _admit(
         self,
@@ -362,37 +326,6 @@ class Workstations:
         if change and actor.role is Role.MEMBER and row.owner_id != actor.id:
             raise NotFoundError(f"Workstation {ref!r} is not yours.")
         return row
-
-
-def _machine(connection: Connection, id: str) -> InstanceRow | None:
-    live = instance_rows.live_of_owner(connection, id)
-    return live[-1] if live else None
-
-
-def _view(connection: Connection, row: WorkstationRow, names: dict[str, str]) -> WorkstationView:
-    machine = _machine(connection, row.id)
-    phase, reason = phase_of(row, machine)
-    return WorkstationView(
-        id=row.id,
-        name=row.name,
-        team_id=row.team_id,
-        team_name=names[row.team_id],
-        owner_id=row.owner_id,
-        owner_name=names[row.owner_id],
-        phase=phase,
-        reason=reason,
-        desire=row.desire,
-        desire_reason=row.desire_reason,
-        needs=row.needs,
-        labels=row.labels,
-        volume_id=row.volume_id,
-        instance=None if machine is None else instances.view(machine),
-        last_activity_at=row.last_activity_at,
-        hold_kind=row.hold_kind,
-        hold_until=row.hold_until,
-        created_at=row.created_at,
-        deleted_at=row.deleted_at,
-    )
 
 
 def _needs(new: NewWorkstation) -> Needs:

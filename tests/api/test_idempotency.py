@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import sqlalchemy as sa
 
+from provisioner.store import idempotency as memory
 from provisioner.store.tables import idempotency
 from tests.api.conftest import assert_problem
 
@@ -124,3 +126,16 @@ def test_without_a_token_a_key_tells_nothing(served, admin):
     with served.client() as client:
         response = client.post("/v1/teams", json={"name": "vision"}, headers=KEY)
     assert_problem(response, 401, "unauthenticated")
+
+
+def test_a_crash_before_the_answer_was_kept_makes_no_second_job(admin, folk, served, monkeypatch):
+    body = {"name": "train", "argv": ["python", "-V"]}
+    with served.client(folk.vision_member) as mina:
+        with monkeypatch.context() as patch:
+            patch.setattr(memory, "finish", lambda *_: None)  # the process ends here
+            first = mina.post("/v1/jobs", json=body, headers=KEY).json()
+        monkeypatch.setattr(memory, "STALE", timedelta())  # and the claim grows old
+        again = mina.post("/v1/jobs", json=body, headers=KEY)
+        assert again.status_code == 201
+        assert again.json()["id"] == first["id"]
+        assert [job["id"] for job in mina.get("/v1/jobs").json()["items"]] == [first["id"]]

@@ -410,3 +410,16 @@ def test_what_no_policy_allows_is_refused_with_the_line(world: World) -> None:
     world.roost.policies.apply(world.admin, text, "small.yaml")
     with pytest.raises(RefusedError, match=r"small\.yaml:4"):
         world.roost.workstations.create(world.admin, NewWorkstation("desk"))
+
+
+def test_a_request_sent_twice_makes_one_desk_and_runs_one_command(either: World) -> None:
+    world, service = either, either.roost.workstations
+    made = service.create(world.admin, NewWorkstation("desk"), "mine")
+    assert service.create(world.admin, NewWorkstation("desk"), "mine").id == made.id
+    assert reserved(world) == Decimal("2.40"), "set aside once"
+    world.tick_until(lambda: world.state(made.id) is I.READY)
+    asked = service.exec(world.admin, "desk", ["date"], once="mine")
+    assert service.exec(world.admin, "desk", ["date"], once="mine").id == asked.id
+    assert service.exec(world.admin, "desk", ["date"]).id != asked.id
+    world.call_in()
+    assert len(world.agent(made.id).answer["commands"]) == 2
