@@ -8,11 +8,10 @@ which policies are read cannot matter. Limits that are not a property of an offe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
+from policies.globs import globs_meet, matches_glob
 from policies.language import Policy
 from policies.plan import Rank, Reason
 from policies.quantities import Money, Range
@@ -92,7 +91,7 @@ def disjoint(one: Clause, two: Clause) -> bool:
         return a.currency != b.currency
     if isinstance(a, tuple) and isinstance(b, tuple):
         if one.rule == "allow.regions":
-            return not any(_globs_meet(p, q) for p in a for q in b)
+            return not any(globs_meet(p, q) for p in a for q in b)
         return not {w.casefold() for w in a} & {w.casefold() for w in b}
     return False
 
@@ -191,35 +190,3 @@ def _named(limit: Limit, word: str) -> bool:
 
 def _within(limit: Limit, number: float) -> bool:
     return isinstance(limit, Range) and limit.holds(number)
-
-
-def matches_glob(pattern: str, name: str) -> bool:
-    """Whether a name is what a pattern such as `eu-*` says."""
-    return _glob(pattern).fullmatch(name) is not None
-
-
-@lru_cache(maxsize=1024)
-def _glob(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")))
-
-
-@lru_cache(maxsize=4096)
-def _globs_meet(one: str, two: str) -> bool:
-    """Whether some name matches both patterns; each `*` stands for any number of characters."""
-    reachable = {(0, 0)}
-    waiting = [(0, 0)]
-    while waiting:
-        i, j = waiting.pop()
-        a, b = one[i : i + 1], two[j : j + 1]
-        steps = []
-        if a == "*":
-            steps += [(i + 1, j)] + ([(i, j + 1)] if b and b != "*" else [])
-        if b == "*":
-            steps += [(i, j + 1)] + ([(i + 1, j)] if a and a != "*" else [])
-        if a and a == b:
-            steps.append((i + 1, j + 1))
-        for step in steps:
-            if step not in reachable:
-                reachable.add(step)
-                waiting.append(step)
-    return (len(one), len(two)) in reachable

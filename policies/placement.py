@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from policies.allowance import Allowance, allowance_of, matches_glob
+from policies.allowance import Allowance, allowance_of
+from policies.globs import matches_glob
 from policies.language import Policy
 from policies.plan import Rank, Reason, Rejected
 from policies.selection import Labels, Target, at_provider, in_order, select
@@ -165,6 +166,7 @@ def _dearer(needs: Needs, offer: Offer) -> Found:
 _MISFITS: Mapping[str, Callable[[Needs, Offer], Found]] = {
     "needs.provider": lambda n, o: _differs(o.provider, n.provider),
     "needs.region": lambda n, o: _elsewhere(o.region, n.region),
+    "needs.zone": lambda n, o: _differs(o.zone, n.zone),
     "needs.mode": lambda n, o: _differs(o.mode.value, n.mode.value if n.mode else None),
     "needs.gpu_model": lambda n, o: _differs(
         o.resources.gpu_model or "no GPU", n.resources.gpu_model

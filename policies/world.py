@@ -12,6 +12,8 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from policies.globs import matches_glob
+
 
 class PurchaseMode(StrEnum):
     """How an offer is bought."""
@@ -82,6 +84,14 @@ class Condition(StrEnum):
     HELD = "held"
 
 
+class QuotaUnit(StrEnum):
+    """What a quota counts."""
+
+    MACHINES = "machines"
+    CPUS = "cpus"
+    GPUS = "gpus"
+
+
 class OwnerKind(StrEnum):
     """What an instance is for."""
 
@@ -127,6 +137,8 @@ class Needs:
     provider: str | None = None
     region: str | None = None
     max_price_per_hour: Decimal | None = None
+    zone: str | None = None
+    """Where its home lies, for volumes that no other zone can attach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +195,8 @@ class Workstation:
     """When its owner was warned of the stop that is being considered; None when not warned."""
     waiting_since: datetime | None = None
     """Since when it is on without a machine."""
+    taken_from: str | None = None
+    """`provider/region/zone` whose market took its last machine; None when none did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +224,8 @@ class Job:
     labels: tuple[tuple[str, str], ...] = ()
     no_spot_since: datetime | None = None
     """Since when every spot offer that fits is unavailable; None while one can be had."""
+    taken_from: str | None = None
+    """`provider/region/zone` whose market took its last machine; None when none did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +260,44 @@ class Cooldown:
 
 
 @dataclass(frozen=True, slots=True)
+class Closure:
+    """An offer, or all under a prefix of its id, that cannot be bought until somebody mends it."""
+
+    scope: str
+    """`provider`, `provider/region`, ... up to a whole offer id."""
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A limit of a cloud account on what may run at once, and how much of it is used."""
+
+    name: str
+    """The cloud's own name for it, for people."""
+    provider: str
+    region: str
+    types: tuple[str, ...]
+    """Patterns of the instance types that count, such as `p4d.*`."""
+    unit: QuotaUnit
+    limit: float
+    used: float
+    mode: PurchaseMode | None = None
+    """None counts all modes."""
+
+    def needed(self, offer: Offer) -> float:
+        """How much of it one machine of this offer takes; 0 when it does not count."""
+        if (offer.provider, offer.region) != (self.provider, self.region):
+            return 0.0
+        if self.mode not in (None, offer.mode):
+            return 0.0
+        if not any(matches_glob(pattern, offer.instance_type) for pattern in self.types):
+            return 0.0
+        has = offer.resources
+        return {"machines": 1.0, "cpus": has.cpus, "gpus": float(has.gpus)}[self.unit]
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything one decision is made from."""
 
@@ -255,5 +309,10 @@ class Snapshot:
     jobs: tuple[Job, ...] = ()
     budgets: tuple[BudgetView, ...] = ()
     cooldowns: tuple[Cooldown, ...] = ()
+    closures: tuple[Closure, ...] = ()
+    quotas: tuple[Quota, ...] = ()
+    offers_total: int | None = None
+    """How many offers are known; None when `offers` holds them all, else it holds the cheapest
+    that fit and are allowed, for each request that waits."""
     team_timezones: tuple[tuple[str, str], ...] = field(default=())
     """IANA zone of each team, for rules that do not name one."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from policies.allowance import matches_glob
 from policies.explain import sentence
+from policies.globs import matches_glob
 from policies.placement import Placement, allowed_offers
 from policies.world import Needs, Offer, OwnerKind, PurchaseMode
 from provisioner.errors import InvalidError, RefusedError

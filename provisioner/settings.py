@@ -136,11 +136,12 @@ def _environment() -> dict[str, Any]:
         variable = f"ROOST_{name.upper()}"
         if variable in os.environ:
             values[name] = os.environ[variable]
-    nested = {
-        key.removeprefix("ROOST_LOCAL__").lower(): value
-        for key, value in os.environ.items()
-        if key.startswith("ROOST_LOCAL__")
-    }
-    if nested:
-        values["local"] = nested
+        prefix = f"{variable}__"
+        nested = {
+            key.removeprefix(prefix).lower(): value
+            for key, value in os.environ.items()
+            if key.startswith(prefix)
+        }
+        if nested:
+            values[name] = nested
     return values

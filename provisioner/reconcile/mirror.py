@@ -255,7 +255,8 @@ def _mirror_volumes(
             facts.append(Fact(row["id"], UsageKind.ENDED, now))
             workstations.update_volume(connection, row["id"], deleted_at=now)
     ledger.add_events(connection, facts, now)
-    if rows and seen.volume_price is not None:
-        ledger.add_prices(connection, volume_series(seen.provider), [seen.volume_price])
+    price = seen.rates.volume_gib_month
+    if rows and price is not None:
+        ledger.add_prices(connection, volume_series(seen.provider), [price])
     for id in workstations.deleted_volumes(connection, listed.keys() - {row["id"] for row in rows}):
         intend(connection, CallKind.DELETE_VOLUME, id, seen.provider, epoch, now)

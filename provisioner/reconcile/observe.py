@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from policies.world import Offer
 from provisioner.errors import ProviderError
-from provisioner.providers.contract import Listing, PricePoint, Provider
+from provisioner.providers.contract import Listing, PricePoint, Provider, Rates
 
 _log = logging.getLogger(__name__)
 LISTING_TIMEOUT_S = 10.0
@@ -27,7 +27,7 @@ class Observation:
     offers: tuple[Offer, ...] = ()
     prices: Mapping[str, tuple[PricePoint, ...]] = field(default_factory=dict)
     """By price series."""
-    volume_price: PricePoint | None = None
+    rates: Rates = field(default_factory=Rates)
     error: str | None = None
 
 
@@ -48,7 +48,7 @@ def observe(provider: Provider, questions: Iterable[PriceQuestion], now: datetim
             provider.list(),
             tuple(provider.offers()),
             _all_prices(provider, questions, now),
-            provider.volume_price(),
+            provider.rates(),
         )
     except ProviderError as error:
         return Observation(provider.name, now, error=str(error))

@@ -26,6 +26,8 @@ from provisioner.providers.contract import (
     Machine,
     MachineState,
     PricePoint,
+    Provider,
+    Rates,
     Volume,
 )
 from provisioner.providers.local.meter import Run, cost
@@ -44,7 +46,7 @@ class _Machine:
     reclaim_at: datetime | None = None
 
 
-class FakeCloud:
+class FakeCloud(Provider):
     """Implements `provisioner.providers.contract.Provider`.
 
     `boot_delay_s`, `stop_delay_s` and `terminate_delay_s` are how long the transitions take;
@@ -105,8 +107,8 @@ class FakeCloud:
                 return tuple(PricePoint(at, price, offer.currency) for at, price in points)
         raise InvalidRequest(f"there is no {instance_type} in {zone} as {mode}")
 
-    def volume_price(self) -> PricePoint | None:
-        return self._volume_price if self._capabilities.volumes else None
+    def rates(self) -> Rates:
+        return Rates(self._volume_price) if self._capabilities.volumes else Rates()
 
     def launch(self, request: LaunchRequest) -> Machine:
         return self._call("launch", request.launch_id, lambda: self._launch(request))

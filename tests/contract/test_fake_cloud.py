@@ -150,4 +150,4 @@ def test_what_it_cannot_do_it_refuses() -> None:
     cloud, _ = make(replace(ALL, volumes=False))
     with pytest.raises(InvalidRequest):
         cloud.launch(replace(REQUEST, volume_id="v"))
-    assert cloud.volume_price() is None
+    assert cloud.rates().volume_gib_month is None

@@ -241,7 +241,7 @@ def test_p12_prices_cover_the_span_and_agree_with_the_offer(
 
 def test_p12_the_price_of_storage_is_known(bench: Bench) -> None:
     bench.provider.launch(bench.request(volume_id="v"))
-    point = bench.provider.volume_price()
+    point = bench.provider.rates().volume_gib_month
     assert point is not None
     assert point.at <= bench.clock.now()
     assert (point.price > 0, point.currency) == (True, bench.request().offer.currency)

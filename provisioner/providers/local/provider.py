@@ -29,6 +29,8 @@ from provisioner.providers.contract import (
     Machine,
     MachineState,
     PricePoint,
+    Provider,
+    Rates,
 )
 from provisioner.providers.local.failures import reported
 from provisioner.providers.local.fleet import (
@@ -52,7 +54,7 @@ from provisioner.providers.local.tariff import Tariff
 _LONGEST_NOTICE_S = 86400.0
 
 
-class LocalProvider:
+class LocalProvider(Provider):
     """Implements `provisioner.providers.contract.Provider` on the host that it runs on.
 
     Raises `InvalidError` when a trace of the spot market cannot be used. `clock` tells the prices
@@ -90,6 +92,7 @@ class LocalProvider:
             stop=True,
             client_tokens=True,
             volumes=True,
+            same_host=True,
             interruption_notice_s=self._settings.market.notice_s,
             ended_visible_s=self._settings.ended_visible_s,
         )
@@ -107,10 +110,10 @@ class LocalProvider:
         return tuple(PricePoint(at, price, self._settings.currency) for at, price in points)
 
     @reported
-    def volume_price(self) -> PricePoint | None:
+    def rates(self) -> Rates:
         rates = self._tariff.rates()[-1]
         price = rates.settings.price_per_volume_gib_month
-        return PricePoint(rates.since, price, self._settings.currency)
+        return Rates(volume_gib_month=PricePoint(rates.since, price, self._settings.currency))
 
     @reported
     def launch(self, request: LaunchRequest) -> Machine:
