@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -306,15 +306,12 @@ class World:
 def machines_of(cloud: FakeCloud) -> list[Machine]:
     """The truth about a cloud, without the lag of its listing."""
     cloud.bill(START, START)  # lets happen what is due
-    return [machine.seen for machine in cloud._machines.values()]
+    return [machine.seen for machine in cloud._machines]
 
 
 def vanish(cloud: FakeCloud, machine_id: str) -> None:
     """A machine is gone without a trace, as after a provider's own accident."""
-    del cloud._machines[machine_id]
-    for volume in list(cloud._volumes.values()):
-        if volume.attached_to == machine_id:
-            cloud._volumes[volume.id] = replace(volume, attached_to=None)
+    cloud.forget(machine_id)
 
 
 def agent_of(user_data: str) -> Agent:

@@ -43,7 +43,7 @@ def test_a_planned_launch_that_nobody_makes_is_over(world: World) -> None:
     world.submit()
     world.tick(1)
     row = world.row()
-    del world.cloud._machines[next(iter(world.cloud._machines))]
+    world.cloud.forget(next(iter(world.cloud._machines)).seen.id)
     put(world, row.id, I.PLANNED, machine_id=None)
     world.tick(1, STATE_LIMIT_S[I.PLANNED] + 1)
     assert (world.rows()[0].state, world.rows()[0].reason) == (I.FAILED, "never-launched")
@@ -52,7 +52,7 @@ def test_a_planned_launch_that_nobody_makes_is_over(world: World) -> None:
 def test_a_launch_without_a_result_is_over(world: World) -> None:
     world.submit()
     world.tick(1)
-    del world.cloud._machines[next(iter(world.cloud._machines))]
+    world.cloud.forget(next(iter(world.cloud._machines)).seen.id)
     put(world, world.row().id, I.LAUNCHING, machine_id=None)
     world.tick(1, STATE_LIMIT_S[I.LAUNCHING] + 1)
     assert world.rows()[0].reason in ("launching-timeout", "never-launched")

@@ -300,7 +300,7 @@ def test_a_stopped_machine_that_cannot_start_for_want_of_capacity_is_replaced(
 
 def test_a_machine_that_is_gone_when_it_is_to_be_terminated_has_ended(world: World) -> None:
     job = world.running_job()
-    del world.cloud._machines[world.row(job).machine_id or ""]
+    world.cloud.forget(world.row(job).machine_id or "")
     world.roost.jobs.cancel(world.admin, job)
     world.tick_until(lambda: world.state(job) is I.TERMINATED)
     assert world.row(job).reason in ("gone", "lost")

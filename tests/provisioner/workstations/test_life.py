@@ -269,7 +269,7 @@ def test_a_home_that_comes_to_light_after_its_desk_was_deleted_is_deleted(world:
     volume = world.row(desk).volume_id or ""
     world.roost.workstations.delete(world.admin, desk)
     world.tick_until(lambda: world.roost.workstations.get(world.admin, desk).deleted_at)
-    world.cloud._volumes[volume] = Volume(volume, 10, world.now)
+    world.cloud._disks._volumes[volume] = Volume(volume, 10, world.now)
     world.tick(3)
     assert world.cloud.list().volumes == ()
 
@@ -361,7 +361,7 @@ def test_a_command_whose_machine_is_off_is_answered(world: World, end: str) -> N
     if end == "terminated":
         world.cloud.terminate(machine)
     elif end == "vanished":
-        del world.cloud._machines[machine]
+        world.cloud.forget(machine)
     else:
         getattr(world.roost.workstations, end)(world.admin, desk)
     world.tick(14, 90)
