@@ -48,7 +48,7 @@ def place(
             blocks.append(reason)
         else:
             exist.append(offer)
-            reason = view.cooling(offer)
+            reason = view.barred(offer)
         if reason is None:
             available.append(offer)
         else:
@@ -65,8 +65,23 @@ def place(
     for offer, reason in bought.left_out:
         log.add(offer, reason)
     if bought.offers:
-        return Placement(bought.offers, log.rejected(), bought.because)
+        offers, moved = _elsewhere_first(bought.offers, owner.taken_from)
+        return Placement(offers, log.rejected(), (*bought.because, *moved))
     return Placement((), log.rejected(), _why_none(log.summary(), blocks, bought.because))
+
+
+def _elsewhere_first(
+    offers: tuple[Offer, ...], taken_from: str | None
+) -> tuple[tuple[Offer, ...], tuple[Reason, ...]]:
+    """The zone that has just taken this owner's machine comes last, once."""
+    if taken_from is None:
+        return offers, ()
+    here = tuple(offer for offer in offers if offer.id.startswith(taken_from + "/"))
+    there = tuple(offer for offer in offers if not offer.id.startswith(taken_from + "/"))
+    if not here or not there:
+        return offers, ()
+    text = f"its last machine was taken in {taken_from}, so other zones come first"
+    return (*there, *here), (Reason(Rank.DESIRE, "preemption", text, observed=taken_from),)
 
 
 def _unaffordable(effects: Effects, offer: Offer) -> Reason | None:

@@ -16,9 +16,9 @@ from policies.allowance import Allowance, allowance_of
 from policies.globs import matches_glob
 from policies.language import Policy
 from policies.plan import Rank, Reason, Rejected
-from policies.selection import Labels, Target, at_provider, in_order, select
+from policies.selection import Target, at_provider, in_order, select
 from policies.spot import Strategy, reachable
-from policies.world import Needs, Offer, OwnerKind
+from policies.world import Needs, Offer
 
 REJECTED_KEPT = 50
 
@@ -35,10 +35,7 @@ class Placement:
 
 def allowed_offers(
     needs: Needs,
-    kind: OwnerKind,
-    team: str,
-    user: str,
-    labels: Labels,
+    target: Target,
     offers: Sequence[Offer],
     policies: Sequence[Policy],
     *,
@@ -48,7 +45,6 @@ def allowed_offers(
 
     No offers means that waiting will not help; `because` and `rejected` then name the lines.
     """
-    target = Target(kind, team, user, labels)
     speaking = select(in_order(policies), target)
     strategy = Strategy.of(speaking)
     fitting, log = judge(needs, speaking, offers)
@@ -68,23 +64,39 @@ def allowed_offers(
 
 
 def judge(
-    needs: Needs, policies: Sequence[Policy], offers: Sequence[Offer]
+    needs: Needs, policies: Sequence[Policy], offers: Sequence[Offer], unseen: int = 0
 ) -> tuple[tuple[Offer, ...], RejectLog]:
-    """The offers that fit and are allowed, cheapest first, and the reasons of all others."""
-    allowances: dict[str, Allowance] = {}
+    """The offers that fit and are allowed, cheapest first, and the reasons of all others.
+
+    `unseen` more are known that are dearer or do not fit.
+    """
+    judged = Judge(needs, policies)
     fitting: list[Offer] = []
-    log = RejectLog()
+    log = RejectLog(unseen)
     for offer in sorted(offers, key=by_price):
-        allowance = allowances.get(offer.provider)
-        if allowance is None:
-            allowance = allowance_of(at_provider(policies, offer.provider))
-            allowances[offer.provider] = allowance
-        reason = misfit(needs, offer) or allowance.refusal(offer)
+        reason = judged.refusal(offer)
         if reason is None:
             fitting.append(offer)
         else:
             log.add(offer, reason)
     return tuple(fitting), log
+
+
+class Judge:
+    """Whether offers fit a request and are allowed, one by one."""
+
+    def __init__(self, needs: Needs, policies: Sequence[Policy]) -> None:
+        self._needs = needs
+        self._policies = policies
+        self._allowances: dict[str, Allowance] = {}
+
+    def refusal(self, offer: Offer) -> Reason | None:
+        """Why an offer will not do, whatever the hour and the market; None when it will."""
+        allowance = self._allowances.get(offer.provider)
+        if allowance is None:
+            allowance = allowance_of(at_provider(self._policies, offer.provider))
+            self._allowances[offer.provider] = allowance
+        return misfit(self._needs, offer) or allowance.refusal(offer)
 
 
 def by_price(offer: Offer) -> tuple[bool, str, Decimal, str]:
@@ -106,7 +118,8 @@ def misfit(needs: Needs, offer: Offer) -> Reason | None:
 class RejectLog:
     """Offers left out: the first with their reasons, all of them counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, unseen: int = 0) -> None:
+        self._unseen = unseen
         self._kept: list[Rejected] = []
         self._counts: Counter[tuple[str, str]] = Counter()
 
@@ -116,7 +129,7 @@ class RejectLog:
             self._kept.append(Rejected(offer.id, (reason,)))
 
     def copy(self) -> RejectLog:
-        twin = RejectLog()
+        twin = RejectLog(self._unseen)
         twin._kept, twin._counts = list(self._kept), self._counts.copy()
         return twin
 
@@ -125,7 +138,10 @@ class RejectLog:
 
     def summary(self) -> Reason:
         """Why none of the offers will do, in one sentence that names the lines."""
-        total = self._counts.total()
+        total = self._counts.total() + self._unseen
+        if total == self._unseen > 0:
+            text = f"none of {total} offers has what is asked for"
+            return Reason(Rank.DESIRE, "placement", text)
         if total == 0:
             text = "there are no offers at all; no provider is set up, or none has answered yet"
             return Reason(Rank.DESIRE, "placement", text)
@@ -134,6 +150,7 @@ class RejectLog:
             f"{count} by {rule}" + (f" ({where})" if where else "")
             for (rule, where), count in causes
         ]
+        parts += [f"{self._unseen} that do not fit or cost more"] if self._unseen else []
         text = f"none of {total} offers can be bought: {', '.join(parts)}"
         where = causes[0][0][1] or None
         return Reason(Rank.DESIRE, "placement", text, where=where)

@@ -11,9 +11,10 @@ from datetime import datetime, tzinfo
 from policies.calendar import Opening
 from policies.hours import calendar_of
 from policies.language import Policy
-from policies.moments import at, zone_named
+from policies.market import Barriers
+from policies.moments import zone_named
 from policies.placement import RejectLog, judge
-from policies.plan import Rank, Reason
+from policies.plan import Reason
 from policies.seats import Seats
 from policies.selection import Target, at_provider, in_order, select
 from policies.world import (
@@ -44,16 +45,15 @@ class View:
         self.workstations = {w.id: w for w in snapshot.workstations}
         self.jobs = {job.id: job for job in snapshot.jobs}
         self.offers = snapshot.offers
+        self._unseen = (snapshot.offers_total or len(self.offers)) - len(self.offers)
         self._budgets = {budget.team: budget for budget in snapshot.budgets}
         self._zones = dict(snapshot.team_timezones)
-        self._cooldowns = sorted(
-            (c for c in snapshot.cooldowns if c.until > self.now),
-            key=lambda c: (c.scope, c.until, c.reason),
+        self._barred = Barriers(
+            snapshot.cooldowns, snapshot.closures, snapshot.quotas, snapshot.now
         )
         self._selected: dict[Target, tuple[Policy, ...]] = {}
         self._openings: dict[tuple[str, str, str | None], tuple[Opening, tzinfo] | None] = {}
         self._judged: dict[tuple[tuple[tuple[str, str], ...], Needs], Judged] = {}
-        self._cooling: dict[str, Reason] | None = None
         self.seats = Seats()
         self._seat_what_runs()
 
@@ -101,33 +101,13 @@ class View:
         """What fits and is allowed, cheapest first, and the rest; equal requests share it."""
         key = (tuple((policy.name, policy.file) for policy in policies), needs)
         if key not in self._judged:
-            self._judged[key] = judge(needs, policies, self.offers)
+            self._judged[key] = judge(needs, policies, self.offers, self._unseen)
         fitting, log = self._judged[key]
         return fitting, log.copy()
 
-    def cooling(self, offer: Offer) -> Reason | None:
-        """Why an offer is not to be tried for a while; None when it may be."""
-        if not self._cooldowns:
-            return None
-        if self._cooling is None:
-            self._cooling = self._all_cooling()
-        return self._cooling.get(offer.id)
-
-    def _all_cooling(self) -> dict[str, Reason]:
-        by_scope = {cooldown.scope: cooldown for cooldown in self._cooldowns}
-        found: dict[str, Reason] = {}
-        for offer in self.offers:
-            parts = offer.id.split("/")
-            scopes = ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
-            covering = [by_scope[scope] for scope in scopes if scope in by_scope]
-            if covering:
-                last = max(covering, key=lambda cooldown: cooldown.until)
-                until = at(last.until, self.now)
-                text = f"{last.scope} is not tried until {until} UTC: {last.reason}"
-                found[offer.id] = Reason(
-                    Rank.SAFETY, "cooldown", text, observed=last.scope, threshold=until
-                )
-        return found
+    def barred(self, offer: Offer) -> Reason | None:
+        """Why an offer cannot be had now, by the market's word or the cloud's; None if it can."""
+        return self._barred.reason(offer)
 
     def _seat_what_runs(self) -> None:
         for instance in self.instances.values():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -10,9 +10,11 @@ from decimal import Decimal
 from policies.explain import sentence
 from policies.globs import matches_glob
 from policies.placement import Placement, allowed_offers
+from policies.selection import Target, in_order, select
 from policies.world import Needs, Offer, OwnerKind, PurchaseMode
 from provisioner.errors import InvalidError, RefusedError
 from provisioner.offers.catalogue import Catalogue
+from provisioner.offers.market import Market, Request
 from provisioner.policybook import load_active
 from provisioner.store.engine import Connection
 
@@ -36,7 +38,7 @@ class Ceiling:
 
 def ceiling(
     connection: Connection,
-    catalogue: Catalogue,
+    market: Market,
     needs: Needs,
     kind: OwnerKind,
     *,
@@ -51,16 +53,14 @@ def ceiling(
         InvalidError: the provider or region is unknown, or nothing of that size is sold.
         RefusedError: no policy allows what fits; the lines are named.
     """
-    offers = catalogue.all()
-    _check_known(needs, offers)
+    _check_known(needs, market.catalogue)
+    policies = load_active(connection)
+    target = Target(kind, team, user, tuple(sorted(labels.items())))
     found = allowed_offers(
         needs,
-        kind,
-        team,
-        user,
-        tuple(sorted(labels.items())),
-        offers,
-        load_active(connection),
+        target,
+        market.candidates(Request(needs, select(in_order(policies), target))),
+        policies,
         has_deadline=has_deadline,
     )
     if not found.offers:
@@ -69,21 +69,40 @@ def ceiling(
             remedy="Ask for a size that is sold (`roost offers`), "
             "or have the named policy line changed.",
         )
+    offers = _open(found.offers, market)
     cheapest: dict[PurchaseMode, Offer] = {}
-    for offer in sorted(found.offers, key=lambda o: (o.price_per_hour, o.id)):
+    for offer in sorted(offers, key=lambda o: (o.price_per_hour, o.id)):
         cheapest.setdefault(offer.mode, offer)
     dearest = max(cheapest.values(), key=lambda o: o.price_per_hour)
-    return Ceiling(dearest.price_per_hour, dearest.currency, found.offers[0].provider)
+    return Ceiling(dearest.price_per_hour, dearest.currency, offers[0].provider)
 
 
-def _check_known(needs: Needs, offers: tuple[Offer, ...]) -> None:
-    providers = sorted({offer.provider for offer in offers})
+def _open(offers: Sequence[Offer], market: Market) -> list[Offer]:
+    """Those at providers that can be bought from at all.
+
+    Raises:
+        RefusedError: there is none; it says what to mend.
+    """
+    closed = {offer.id: market.closure(offer) for offer in offers}
+    found = [offer for offer in offers if closed[offer.id] is None]
+    if not found:
+        first = next(closure for closure in closed.values() if closure is not None)
+        raise RefusedError(
+            f"What fits this request is sold by {first.scope}, which cannot be used: "
+            f"{first.reason}.",
+            remedy=first.remedy,
+        )
+    return found
+
+
+def _check_known(needs: Needs, catalogue: Catalogue) -> None:
+    providers = catalogue.providers()
     if needs.provider is not None and needs.provider not in providers:
         raise InvalidError(
             f"There is no provider {needs.provider!r}.",
             remedy=f"Use one of: {', '.join(providers) or 'none is set up'}.",
         )
-    regions = sorted({o.region for o in offers if needs.provider in (None, o.provider)})
+    regions = catalogue.regions(needs.provider)
     if needs.region is not None and not any(matches_glob(needs.region, r) for r in regions):
         raise InvalidError(
             f"There is no region {needs.region!r}.",

@@ -97,21 +97,14 @@ class Agents:
                 "agent_boot_id": body["boot_id"],
             }
             deadline = _reclaim(body.get("notices") or [], now)
-            if deadline is not None and row.notice_deadline is None:
-                changes["notice_deadline"] = deadline
-                journal.record(
-                    connection,
-                    now,
-                    "instance.noticed",
-                    row.id,
-                    team_id=row.team_id,
-                    deadline=deadline.isoformat(),
-                )
+            noticed = deadline is not None and row.notice_deadline is None
+            if deadline is not None:
+                instances.note_notice(connection, row, deadline, now)
             instances.update(connection, row.id, **changes)
             self._note_activity(connection, row, body, now)
             self._note_progress(connection, row, body.get("tasks") or [])
             answer = self._desired(connection, row, deadline or row.notice_deadline)
-        if _news(row, report) or "notice_deadline" in changes:
+        if _news(row, report) or noticed:
             self._poke()
         return answer
 

@@ -23,6 +23,7 @@ from provisioner.installation import Installation, load_installation
 from provisioner.instances import Instances
 from provisioner.jobs.service import Jobs
 from provisioner.offers.catalogue import Catalogue
+from provisioner.offers.market import Market
 from provisioner.offers.service import Offers
 from provisioner.people import People
 from provisioner.policybook import PolicyBook
@@ -92,10 +93,11 @@ class Roost:
         self._calls = calls
         self.costs = Costs(store, clock, settings.local.currency)
         self.people = People(store, clock)
+        self.market = Market(self.catalogue)
         self.offers = Offers(self.catalogue)
         self.instances = Instances(store, clock, providers)
-        self.workstations = Workstations(store, clock, self.catalogue, self.poked.set)
-        self.jobs = Jobs(store, clock, self.catalogue, folder.jobs, self.poked.set)
+        self.workstations = Workstations(store, clock, self.market, self.poked.set)
+        self.jobs = Jobs(store, clock, self.market, folder.jobs, self.poked.set)
         self.agents = Agents(
             store, clock, settings.heartbeat_s, lambda: self.agent_wheel, self.poked.set
         )
@@ -104,7 +106,7 @@ class Roost:
             clock=clock,
             calls=calls,
             providers=providers,
-            catalogue=self.catalogue,
+            market=self.market,
             installation_id=installation.id,
             holder=f"{socket.gethostname()}:{folder.path}"[:128],
             request=self._launch_request,

@@ -17,7 +17,7 @@ from provisioner.errors import ConflictError, InvalidError, NotFoundError
 from provisioner.ids import repeatable_id
 from provisioner.jobs.view import JobView, job_view
 from provisioner.ledger import admit
-from provisioner.offers.catalogue import Catalogue
+from provisioner.offers.market import Market
 from provisioner.people import Actor, Role, team_id
 from provisioner.store import jobs as rows
 from provisioner.store import journal, ledger, people, telemetry
@@ -77,13 +77,13 @@ class Jobs:
         self,
         store: Store,
         clock: Clock,
-        catalogue: Catalogue,
+        market: Market,
         folder: Path,
         poke: Callable[[], None],
     ) -> None:
         self._store = store
         self._clock = clock
-        self._catalogue = catalogue
+        self._market = market
         self._folder = folder
         self._poke = poke
 
@@ -115,7 +115,7 @@ class Jobs:
                 return job_view(connection, made, names, now)
             most = ceiling(
                 connection,
-                self._catalogue,
+                self._market,
                 needs,
                 OwnerKind.JOB,
                 team=names[of],

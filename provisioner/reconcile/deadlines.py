@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from cost.usage import UsageKind
 from policies.world import InstanceState
-from provisioner.reconcile.intents import intend
+from provisioner.reconcile.planning import intend
 from provisioner.states import STATE_LIMIT_S
 from provisioner.store import actions, cooldowns, instances, ledger
 from provisioner.store.actions import ActionState, CallKind

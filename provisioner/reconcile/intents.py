@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
-
 from policies.plan import ActionKind, Decision, Rank, TargetKind
 from policies.world import (
     Desire,
     InstanceState,
     JobState,
-    Offer,
     OwnerKind,
-    PurchaseMode,
-    Workstation,
 )
-from provisioner.ids import launch_id, new_id
+from provisioner.ids import new_id
+from provisioner.reconcile.planning import Tick, intend, plan_instance
 from provisioner.store import actions, instances, jobs, journal, ledger, workstations
-from provisioner.store.actions import ActionRow, ActionState, CallKind
+from provisioner.store.actions import ActionState, CallKind
 from provisioner.store.engine import Connection
 from provisioner.store.instances import InstanceRow
 from provisioner.store.jobs import AttemptRow
 
 I = InstanceState
 _SWITCHES = {ActionKind.LAUNCH, ActionKind.START, ActionKind.STOP, ActionKind.TERMINATE}
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """What all intents of one tick share."""
-
-    now: datetime
-    epoch: int
-    installation_id: str
-    offers: tuple[Offer, ...]
-    desks: Mapping[str, Workstation]
-    """The workstations as they were when it was decided."""
 
 
 def record(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
@@ -75,47 +56,17 @@ def _is_overtaken(connection: Connection, decision: Decision, tick: Tick) -> boo
     )
 
 
-def intend(
-    connection: Connection,
-    kind: CallKind,
-    subject_id: str,
-    provider: str,
-    epoch: int,
-    now: datetime,
-    decision_id: str | None = None,
-) -> bool:
-    """Record the intent to make a call; False when its subject has an open one."""
-    return actions.insert(
-        connection,
-        ActionRow(
-            id=new_id("act"),
-            kind=kind,
-            subject_id=subject_id,
-            provider=provider,
-            state=ActionState.INTENDED,
-            epoch=epoch,
-            tries=0,
-            not_before=now,
-            error_code=None,
-            error=None,
-            decision_id=decision_id,
-            created_at=now,
-            updated_at=now,
-        ),
-    )
-
-
 def _launch(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
-    offer = decision.offers[0]
     if decision.target_kind is TargetKind.WORKSTATION:
-        _launch_workstation(connection, decision.target_id, offer, decision_id, tick)
+        _launch_workstation(connection, decision, decision_id, tick)
     elif decision.target_kind is TargetKind.JOB:
-        _launch_job(connection, decision.target_id, offer, decision_id, tick)
+        _launch_job(connection, decision, decision_id, tick)
 
 
 def _launch_workstation(
-    connection: Connection, id: str, offer: Offer, decision_id: str, tick: Tick
+    connection: Connection, decision: Decision, decision_id: str, tick: Tick
 ) -> None:
+    id = decision.target_id
     row = workstations.get(connection, id)
     if row is None or row.desire is not Desire.ON:
         return
@@ -123,9 +74,9 @@ def _launch_workstation(
         return
     attempt = row.attempt + 1
     workstations.update(connection, id, attempt=attempt, trouble=None)
-    _plan_instance(
+    plan_instance(
         connection,
-        offer,
+        decision.offers,
         decision_id,
         tick,
         owner_kind=OwnerKind.WORKSTATION,
@@ -137,9 +88,8 @@ def _launch_workstation(
     )
 
 
-def _launch_job(
-    connection: Connection, id: str, offer: Offer, decision_id: str, tick: Tick
-) -> None:
+def _launch_job(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:
+    id = decision.target_id
     row = jobs.get(connection, id)
     if row is None or row.state is not JobState.QUEUED:
         return
@@ -164,9 +114,9 @@ def _launch_job(
         ),
     )
     for slot in range(row.nodes):
-        _plan_instance(
+        plan_instance(
             connection,
-            offer,
+            decision.offers,
             decision_id,
             tick,
             owner_kind=OwnerKind.JOB,
@@ -176,73 +126,6 @@ def _launch_job(
             attempt=number,
             slot=slot,
         )
-
-
-def _plan_instance(
-    connection: Connection,
-    offer: Offer,
-    decision_id: str,
-    tick: Tick,
-    *,
-    owner_kind: OwnerKind,
-    owner_id: str,
-    team_id: str,
-    generation: int,
-    attempt: int,
-    slot: int = 0,
-    volume_id: str | None = None,
-) -> None:
-    id = new_id("ins")
-    instances.insert(
-        connection,
-        InstanceRow(
-            id=id,
-            owner_kind=owner_kind,
-            owner_id=owner_id,
-            team_id=team_id,
-            generation=generation,
-            attempt=attempt,
-            slot=slot,
-            launch_id=launch_id(
-                tick.installation_id, owner_id, generation, attempt, slot, offer.id
-            ),
-            provider=offer.provider,
-            machine_id=None,
-            offer=offer,
-            on_demand_price=_on_demand_price(offer, tick.offers),
-            volume_id=volume_id,
-            state=I.PLANNED,
-            reason="decided",
-            message=None,
-            state_since=tick.now,
-            created_at=tick.now,
-            ready_at=None,
-            ended_at=None,
-            missing_count=0,
-            last_listed_at=None,
-            agent_seen_at=None,
-            agent_boot_id=None,
-            agent=None,
-            notice_deadline=None,
-            bootstrap_sha256=None,
-            agent_sha256=None,
-            decision_id=decision_id,
-        ),
-    )
-    intend(connection, CallKind.LAUNCH, id, offer.provider, tick.epoch, tick.now, decision_id)
-
-
-def _on_demand_price(offer: Offer, offers: tuple[Offer, ...]) -> Decimal | None:
-    """What the same machine costs on demand; None when that is not sold."""
-    same = [
-        o.price_per_hour
-        for o in offers
-        if o.mode is PurchaseMode.ON_DEMAND
-        and (o.provider, o.zone, o.instance_type)
-        == (offer.provider, offer.zone, offer.instance_type)
-        and o.currency == offer.currency
-    ]
-    return same[0] if same else None
 
 
 def _start(connection: Connection, decision: Decision, decision_id: str, tick: Tick) -> None:

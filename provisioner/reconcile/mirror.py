@@ -16,19 +16,19 @@ from provisioner.providers.contract import (
     Listing,
     Machine,
     MachineState,
+    NoticeKind,
 )
-from provisioner.reconcile.intents import intend
+from provisioner.reconcile.belongings import STRAY_GRACE, mirror_belongings
 from provisioner.reconcile.observe import Observation
-from provisioner.store import actions, cooldowns, instances, journal, ledger, workstations
+from provisioner.reconcile.planning import intend
+from provisioner.store import actions, cooldowns, instances, journal, ledger
 from provisioner.store.actions import ActionState, CallKind
 from provisioner.store.engine import Connection
 from provisioner.store.instances import InstanceRow
 from provisioner.store.ledger import Fact
-from provisioner.store.resources import volume_series
 
 I = InstanceState
 
-STRAY_GRACE = timedelta(minutes=10)
 LOST_AFTER_LISTINGS = 2
 SILENT_AFTER = timedelta(seconds=30)
 """An agent that was heard within this time outweighs a listing that lacks its machine."""
@@ -56,7 +56,11 @@ def mirror(
         return
     for series, points in seen.prices.items():
         ledger.add_prices(connection, series, points)
-    rows = instances.live(connection, seen.provider)
+    rows = [
+        row
+        for row in instances.live(connection, seen.provider)
+        if row.offer.region not in listing.silent_regions
+    ]
     ours = _ours(rows, listing)
     instances.count_listed(connection, ours, now)
     ledger.add_events(connection, (f for row in rows for f in _usage(row, ours.get(row.id))), now)
@@ -71,7 +75,8 @@ def mirror(
     for machine in listing.machines:
         if machine.id not in known and machine.state not in _ENDING:
             _mirror_stray(connection, seen.provider, machine, capabilities, epoch, now)
-    _mirror_volumes(connection, seen, listing, epoch, now)
+    _mirror_notices(connection, seen, rows, now)
+    mirror_belongings(connection, seen, listing, epoch, now)
 
 
 def _ours(rows: list[InstanceRow], listing: Listing) -> dict[str, Machine]:
@@ -97,6 +102,7 @@ def _mirror_machine(
 ) -> None:
     if row.machine_id is None:
         row = _adopt(connection, row, machine, tokens, now)
+    instances.note_offer(connection, row, machine.offer_id, now)
     if row.state is I.LOST:
         _reopen(connection, row, machine, now)
     if machine.state is MachineState.TERMINATED:
@@ -239,24 +245,16 @@ def _mirror_stray(
     intend(connection, CallKind.COLLECT, f"{provider}/{machine.id}", provider, epoch, now)
 
 
-def _mirror_volumes(
-    connection: Connection, seen: Observation, listing: Listing, epoch: int, now: datetime
+def _mirror_notices(
+    connection: Connection, seen: Observation, rows: list[InstanceRow], now: datetime
 ) -> None:
-    listed = {volume.id: volume for volume in listing.volumes}
-    rows = workstations.volumes(connection, seen.provider)
-    facts = []
-    for row in rows:
-        found = listed.get(row["id"])
-        if found is not None:
-            facts.append(Fact(row["id"], UsageKind.STARTED, found.created_at))
-            if not row["seen"]:
-                workstations.update_volume(connection, row["id"], seen=True)
-        elif row["seen"] and row["deleting"]:
-            facts.append(Fact(row["id"], UsageKind.ENDED, now))
-            workstations.update_volume(connection, row["id"], deleted_at=now)
-    ledger.add_events(connection, facts, now)
-    price = seen.rates.volume_gib_month
-    if rows and price is not None:
-        ledger.add_prices(connection, volume_series(seen.provider), [price])
-    for id in workstations.deleted_volumes(connection, listed.keys() - {row["id"] for row in rows}):
-        intend(connection, CallKind.DELETE_VOLUME, id, seen.provider, epoch, now)
+    """What the provider says itself; the agent on the machine may have said it before."""
+    by_machine = {row.machine_id: row for row in rows}
+    for notice in seen.notices:
+        row = by_machine.get(notice.machine_id)
+        if row is None:
+            continue
+        if notice.kind is NoticeKind.RECLAIM:
+            instances.note_notice(connection, row, notice.deadline or now, now)
+        else:
+            journal.record(connection, now, "instance.at-risk", row.id, team_id=row.team_id)

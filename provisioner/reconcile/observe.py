@@ -1,16 +1,18 @@
-"""Asks the providers what they hold, sell and charge. Writes nothing and decides nothing."""
+"""Asks the providers what they hold and charge. Writes nothing and decides nothing."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TypeVar
 
-from policies.world import Offer
+from policies.world import Offer, Quota
 from provisioner.errors import ProviderError
-from provisioner.providers.contract import Listing, PricePoint, Provider, Rates
+from provisioner.providers.contract import Listing, Notice, PricePoint, Provider, Rates
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 LISTING_TIMEOUT_S = 10.0
 """How long a tick waits for a provider; its answer is taken by a later tick when it is late."""
@@ -24,10 +26,12 @@ class Observation:
     provider: str
     at: datetime
     listing: Listing | None = None
-    offers: tuple[Offer, ...] = ()
     prices: Mapping[str, tuple[PricePoint, ...]] = field(default_factory=dict)
     """By price series."""
     rates: Rates = field(default_factory=Rates)
+    quotas: tuple[Quota, ...] | None = None
+    """None when they could not be learnt."""
+    notices: tuple[Notice, ...] = ()
     error: str | None = None
 
 
@@ -40,21 +44,31 @@ class PriceQuestion:
 
 
 def observe(provider: Provider, questions: Iterable[PriceQuestion], now: datetime) -> Observation:
-    """One provider's listing, offers and prices; a failure is an observation too."""
+    """One provider's listing, prices and limits; a failure is an observation too."""
     try:
         return Observation(
             provider.name,
             now,
             provider.list(),
-            tuple(provider.offers()),
             _all_prices(provider, questions, now),
-            provider.rates(),
+            _or(provider.rates, Rates()),
+            _or(lambda: tuple(provider.quotas()), None),
+            _or(lambda: tuple(provider.notices()), ()),
         )
     except ProviderError as error:
         return Observation(provider.name, now, error=str(error))
     except Exception as error:  # noqa: BLE001 (who breaks P7 must not stop the others)
         _log.exception("provider %s failed in a way that it must not", provider.name)
         return Observation(provider.name, now, error=f"{type(error).__name__}: {error}")
+
+
+def _or(ask: Callable[[], T], default: T) -> T:
+    """An answer that no listing is lost for."""
+    try:
+        return ask()
+    except ProviderError as error:
+        _log.warning("a provider does not tell all: %s", error)
+        return default
 
 
 def _all_prices(

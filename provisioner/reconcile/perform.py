@@ -20,8 +20,8 @@ from provisioner.calls import Calls
 from provisioner.clock import Clock
 from provisioner.crashpoints import Point
 from provisioner.errors import Ambiguous, NotFound, ProviderError, StaleEpochError, ThrottledError
-from provisioner.providers.contract import LaunchRequest, Machine, Provider
-from provisioner.reconcile.intents import intend
+from provisioner.providers.contract import LaunchRequest, Leftover, Machine, Provider
+from provisioner.reconcile.planning import intend
 from provisioner.reconcile.reactions import Reaction, Rule, cooled_scope, retry_delay, rule_for
 from provisioner.store import actions, cooldowns, instances, journal, ledger, workstations
 from provisioner.store.actions import ActionRow, ActionState, CallKind
@@ -114,7 +114,7 @@ class Performer:
         if current is None or current.state.value not in actions.OPEN:
             return None
         row = None
-        if action.kind not in (CallKind.COLLECT, CallKind.DELETE_VOLUME):
+        if action.kind not in _WITHOUT_ROW:
             row = instances.get(connection, action.subject_id)
             if row is None or not row.state.live:
                 actions.update(connection, action.id, ActionState.ABANDONED, now)
@@ -147,6 +147,9 @@ class Performer:
         if action.kind is CallKind.COLLECT:
             machine_id = _stray(action)[1]
             return _without_result(lambda: on.terminate(machine_id))
+        if action.kind is CallKind.TIDY:
+            kind, _, id = _stray(action)[1].partition("/")
+            return _without_result(lambda: on.delete_leftover(Leftover(kind, id)))
         assert row is not None
         if action.kind is CallKind.LAUNCH:
             request = self._request(connection, row)
@@ -172,9 +175,14 @@ class Performer:
             provider, machine_id = _stray(action)
             cooldowns.forget_stray(connection, provider, machine_id)
             journal.record(connection, now, "machine.collected", machine_id, provider=provider)
+        elif action.kind is CallKind.TIDY:
+            provider, name = _stray(action)
+            cooldowns.forget_stray(connection, provider, name)
+            journal.record(connection, now, "leftover.deleted", name, provider=provider)
         elif action.kind is CallKind.LAUNCH and machine is not None:
             row = instances.get(connection, action.subject_id)
             if row is not None and row.state is I.LAUNCHING:
+                instances.note_offer(connection, row, machine.offer_id, now)
                 instances.move(connection, row, I.BOOTING, "launched", now, machine_id=machine.id)
 
     def _failed(self, connection: Connection, action: ActionRow, error: ProviderError) -> None:
@@ -243,7 +251,7 @@ class Performer:
             ended = Fact(action.subject_id, UsageKind.ENDED, now)
             ledger.add_events(connection, [ended], now)
             workstations.update_volume(connection, action.subject_id, deleted_at=now)
-        elif action.kind is CallKind.COLLECT:
+        elif action.kind in (CallKind.COLLECT, CallKind.TIDY):
             cooldowns.forget_stray(connection, *_stray(action))
         elif row is not None and row.machine_id is None and row.state is I.TERMINATING:
             instances.move(connection, row, I.TERMINATED, "never-launched", now)
@@ -269,11 +277,13 @@ def _break(connection: Connection, row: InstanceRow, why: str, now: datetime) ->
 
 
 def _stray(action: ActionRow) -> tuple[str, str]:
-    """The provider and the machine that a COLLECT is about."""
+    """The provider and the machine (or `kind/id`) that a COLLECT (or TIDY) is about."""
     provider, _, machine_id = action.subject_id.partition("/")
     return provider, machine_id
 
 
+_WITHOUT_ROW = {CallKind.COLLECT, CallKind.DELETE_VOLUME, CallKind.TIDY}
+"""Calls that are about no instance."""
 _SWITCHES = {CallKind.STOP, CallKind.START}
 _ENDS_LAUNCH = {Reaction.NEXT_OFFER, Reaction.GIVE_UP}
 

@@ -8,15 +8,14 @@ carries the lease's epoch.
 
 from __future__ import annotations
 
-import functools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from policies.codec import plan_from_dict, plan_to_dict, snapshot_to_dict
 from policies.decide import decide
+from policies.language import Policy
 from policies.plan import ActionKind, Decision, Plan
 from policies.world import BudgetView, Snapshot
 from provisioner import crashpoints
@@ -26,21 +25,17 @@ from provisioner.crashpoints import Point
 from provisioner.errors import StaleEpochError
 from provisioner.ids import new_id
 from provisioner.jobs.settle import enforce_time_limits, settle
-from provisioner.offers.catalogue import Catalogue
+from provisioner.offers.market import Market
 from provisioner.policybook import active_texts, load_active
 from provisioner.providers.registry import Providers
 from provisioner.reconcile import intents, snapshot
 from provisioner.reconcile.deadlines import enforce_deadlines
 from provisioner.reconcile.mirror import mirror
-from provisioner.reconcile.observe import (
-    LISTING_TIMEOUT_S,
-    PRICES_EVERY,
-    Observation,
-    PriceQuestion,
-    observe,
-)
+from provisioner.reconcile.observe import PRICES_EVERY, Observation
 from provisioner.reconcile.perform import Performer, Request
-from provisioner.store import actions, commands, instances, journal, lease, workstations
+from provisioner.reconcile.planning import Tick
+from provisioner.reconcile.watch import ProviderHealth, Watch
+from provisioner.store import actions, commands, journal, lease, workstations
 from provisioner.store.engine import Connection, Store
 from provisioner.store.lease import Lease
 
@@ -48,17 +43,10 @@ _log = logging.getLogger(__name__)
 
 DEAF_AFTER = timedelta(minutes=2)
 """Without a tick for this long the control plane was away, and no agent could call in."""
+FIRST_OFFERS_S = 5.0
+"""How long a control plane that starts waits for the offers."""
 AGENTS_CALL_IN = timedelta(seconds=30)
 """After that, how long agents have to tell what happened meanwhile."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderHealth:
-    """How a provider answered last."""
-
-    name: str
-    listed_at: datetime | None = None
-    error: str | None = None
 
 
 class Reconciler:
@@ -71,7 +59,7 @@ class Reconciler:
         clock: Clock,
         calls: Calls,
         providers: Providers,
-        catalogue: Catalogue,
+        market: Market,
         installation_id: str,
         holder: str,
         request: Request,
@@ -81,24 +69,27 @@ class Reconciler:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._calls = calls
         self._providers = providers
-        self._catalogue = catalogue
+        self._market = market
         self._installation_id = installation_id
         self._budgets = budgets
         self._lease_s = lease_s
         self._holder = holder
         self._lease: Lease | None = None
         self._performer = Performer(providers, calls, clock, request, poke)
-        self._priced_at: dict[str, datetime] = {}
+        self._watch = Watch(store, clock, calls, providers, market)
         self._listening_since = self._observed_at = clock.now()
         self._ticked_since: datetime | None = None
         """When the last tick began; its host may have slept in the midst of it."""
         self._last: dict[str, tuple[object, ...]] = {}
         """The essence of each target's last stored decision."""
-        self.health: dict[str, ProviderHealth] = {n: ProviderHealth(n) for n in providers}
         self.last_tick_at: datetime | None = None
         self.last_tick_s: float | None = None
+
+    @property
+    def health(self) -> Mapping[str, ProviderHealth]:
+        """How each provider answered last."""
+        return self._watch.health
 
     @property
     def held(self) -> Lease | None:
@@ -111,7 +102,7 @@ class Reconciler:
         self._lease = lease.acquire(self._store, self._holder, self._lease_s, self._lease)
         if self._lease is None:
             if started - self._observed_at >= PRICES_EVERY:
-                self._observe()  # whoever asks this one is told what is sold now
+                self._observe()  # whoever asks this one is told what is sold and limited now
             return False
         try:
             self._tick(self._lease)
@@ -125,8 +116,8 @@ class Reconciler:
         return True
 
     def refresh_offers(self) -> None:
-        """Ask every provider for its offers, without touching a row."""
-        self._observe()
+        """Ask every provider for its offers, without touching a row; wait for those that come."""
+        self._watch.refresh_offers(FIRST_OFFERS_S)
 
     def release(self) -> None:
         """Let another one take over at once."""
@@ -141,8 +132,9 @@ class Reconciler:
             self._mirror(connection, observations, held)
         crashpoints.reach(Point.MIRRORED)
         with self._store.read() as connection:
-            taken = self.snapshot(connection)
-            plan = decide(taken, load_active(connection))
+            policies = load_active(connection)
+            taken = self._snapshot(connection, policies)
+            plan = decide(taken, policies)
         crashpoints.reach(Point.DECIDED)
         with self._fenced(held)() as connection:
             self._record(connection, taken, plan, held)
@@ -152,57 +144,22 @@ class Reconciler:
 
     def snapshot(self, connection: Connection) -> Snapshot:
         """The world as of now."""
-        return snapshot.take(connection, self._catalogue.all(), self._budgets, self._clock.now())
+        return self._snapshot(connection, load_active(connection))
+
+    def _snapshot(self, connection: Connection, policies: Sequence[Policy]) -> Snapshot:
+        now = self._clock.now()
+        return snapshot.take(connection, self._market, policies, self._budgets, now)
 
     def _observe(self) -> list[Observation]:
-        """All providers at once: one that hangs costs the others its time limit, once."""
-        now = self._observed_at = self._clock.now()
-        questions = {
-            name: functools.partial(observe, provider, self._price_questions(name, now), now)
-            for name, provider in self._providers.items()
-        }
-        answers = self._calls.gather(questions, LISTING_TIMEOUT_S)
-        seen = [
-            answers.get(name) or Observation(name, now, error="it does not answer")
-            for name in questions
-        ]
-        for observation in seen:
-            self._note(observation)
-        return seen
-
-    def _note(self, seen: Observation) -> None:
-        before = self.health[seen.provider]
-        if seen.listing is None:
-            self.health[seen.provider] = replace(before, error=seen.error)
-            _log.warning("provider %s: %s", seen.provider, seen.error)
-            return
-        self.health[seen.provider] = ProviderHealth(seen.provider, seen.at)
-        self._catalogue.update(seen.provider, seen.offers)
-
-    def _price_questions(self, provider: str, now: datetime) -> list[PriceQuestion]:
-        """The offers whose prices are due: of machines that run, or have just begun or ended."""
-        with self._store.read() as connection:
-            rows = instances.live_or_just_ended(connection, provider, now - 2 * PRICES_EVERY)
-        starts: dict[str, PriceQuestion] = {}
-        for row in rows:
-            asked = self._priced_at.get(row.offer.id)
-            if (
-                asked is None
-                or row.state_since >= asked
-                or (row.state.live and now - asked >= PRICES_EVERY)
-            ):
-                start = min(row.created_at, asked or row.created_at) - timedelta(hours=1)
-                known = starts.get(row.offer.id)
-                if known is None or start < known.start:
-                    starts[row.offer.id] = PriceQuestion(row.offer, start)
-        return list(starts.values())
+        self._observed_at = self._clock.now()
+        return self._watch.observe()
 
     def _mirror(self, connection: Connection, observations: list[Observation], held: Lease) -> None:
         now = self._clock.now()
         for seen in observations:
             provider = self._providers[seen.provider]
             mirror(connection, seen, provider.capabilities, held.epoch, now)
-            self._priced_at |= dict.fromkeys(seen.prices, seen.at)
+            self._watch.note_priced(seen)
         if self._ticked_since is None or now - self._ticked_since > DEAF_AFTER:
             self._listening_since = now
         enforce_deadlines(connection, held.epoch, self._listening_since, now)
@@ -211,7 +168,7 @@ class Reconciler:
         settle(connection, now)
         if now - self._listening_since >= AGENTS_CALL_IN:
             enforce_time_limits(connection, now)
-        snapshot.note_spot_drought(connection, self._catalogue.all(), now)
+        snapshot.note_spot_drought(connection, self._market, now)
 
     def _record(self, connection: Connection, taken: Snapshot, plan: Plan, held: Lease) -> None:
         """Intents for all that is to be done; decisions that are news are kept with their world."""
@@ -236,11 +193,12 @@ class Reconciler:
                 action=decision.action,
                 body=plan_to_dict(Plan(taken.id, (decision,))),
             )
-        tick = intents.Tick(
+        tick = Tick(
             self._clock.now(),
             held.epoch,
             self._installation_id,
-            taken.offers,
+            self._market.catalogue,
+            frozenset(n for n, p in self._providers.items() if p.capabilities.alternatives),
             {desk.id: desk for desk in taken.workstations},
         )
         for decision in plan.decisions:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from policies.placement import misfit
+from policies.language import Policy
+from policies.selection import Target, in_order, select
 from policies.world import (
     BudgetView,
     Condition,
-    Cooldown,
     Desire,
     Hold,
     Instance,
     InstanceState,
     Job,
     JobState,
-    Offer,
+    Needs,
     OwnerKind,
     PurchaseMode,
     Snapshot,
@@ -25,6 +25,7 @@ from policies.world import (
 )
 from provisioner.ids import new_id
 from provisioner.jobs.settle import runtime
+from provisioner.offers.market import Market, Request
 from provisioner.store import cooldowns, instances, jobs, people, workstations
 from provisioner.store.engine import Connection
 from provisioner.store.instances import InstanceRow
@@ -38,37 +39,80 @@ Budgets = Callable[[Connection, datetime], Iterable[BudgetView]]
 
 
 def take(
-    connection: Connection, offers: tuple[Offer, ...], budgets: Budgets, now: datetime
+    connection: Connection,
+    market: Market,
+    policies: Sequence[Policy],
+    budgets: Budgets,
+    now: datetime,
 ) -> Snapshot:
-    """The world as of now. Offers on cooldown are in it, and the cooldowns too."""
+    """The world as of now. Offers on cooldown are in it, and the cooldowns too.
+
+    Of a large catalogue it holds what may be bought under these policies for whatever waits.
+    """
     names = people.names(connection)
     live = instances.live(connection)
     by_owner: dict[str, list[InstanceRow]] = {}
     for row in live:
         if row.owner_id is not None:
             by_owner.setdefault(row.owner_id, []).append(row)
-    cooled = cooldowns.active(connection, now)
-    homes = workstations.home_providers(connection)
+    homes = workstations.homes(connection)
+    desks = [
+        _workstation(row, homes[row.volume_id], by_owner.get(row.id, ()), names)
+        for row in workstations.present(connection)
+        if not _pauses(row, by_owner, now)
+    ]
     attempts = jobs.attempts_of_unfinished(connection)
+    work = [
+        _job(row, attempts.get(row.id, []), by_owner.get(row.id, ()), names, now)
+        for row in _jobs(connection, by_owner)
+        if row.not_before is None or row.not_before <= now or row.state is not JobState.QUEUED
+    ]
+    waiting: list[Workstation | Job] = [*filter(_desk_waits, desks), *filter(_job_waits, work)]
+    taken = _taken_from(connection, waiting)
+    cooled = cooldowns.active(connection, now)
+    asked = _requests(waiting, policies)
+    offers, total = market.shortlist(asked, market.barriers(cooled, now))
     return Snapshot(
         id=new_id("snap"),
         now=now,
         offers=offers,
         instances=tuple(_instance(row, now) for row in live),
-        workstations=tuple(
-            _workstation(row, homes[row.volume_id], by_owner.get(row.id, ()), names)
-            for row in workstations.present(connection)
-            if not _pauses(row, by_owner, now)
-        ),
-        jobs=tuple(
-            _job(row, attempts.get(row.id, []), by_owner.get(row.id, ()), names, now)
-            for row in _jobs(connection, by_owner)
-            if row.not_before is None or row.not_before <= now or row.state is not JobState.QUEUED
-        ),
+        workstations=tuple(replace(d, taken_from=taken.get(d.id)) for d in desks),
+        jobs=tuple(replace(job, taken_from=taken.get(job.id)) for job in work),
         budgets=tuple(budgets(connection, now)),
         cooldowns=cooled,
+        closures=market.closures,
+        quotas=market.quotas,
+        offers_total=total,
         team_timezones=people.timezones(connection),
     )
+
+
+def _desk_waits(desk: Workstation) -> bool:
+    return desk.desire is Desire.ON and desk.instance_id is None
+
+
+def _job_waits(job: Job) -> bool:
+    return job.state is JobState.QUEUED
+
+
+def _requests(
+    waiting: Iterable[Workstation | Job], policies: Sequence[Policy]
+) -> Iterator[Request]:
+    """What is to be bought; equal requests once."""
+    known = in_order(policies)
+    for needs, target in dict.fromkeys((owner.needs, Target.of(owner)) for owner in waiting):
+        yield Request(needs, select(known, target))
+
+
+def _taken_from(connection: Connection, waiting: Iterable[Workstation | Job]) -> dict[str, str]:
+    """The zone in which the market took the last machine of an owner, for owners of whom it did."""
+    last = instances.last_of_owners(connection, [owner.id for owner in waiting])
+    return {
+        id: "/".join((row.provider, row.offer.region, row.offer.zone))
+        for id, row in last.items()
+        if row.reason == "reclaimed" or row.notice_deadline is not None
+    }
 
 
 def _pauses(row: WorkstationRow, by_owner: Mapping[str, list[InstanceRow]], now: datetime) -> bool:
@@ -77,26 +121,23 @@ def _pauses(row: WorkstationRow, by_owner: Mapping[str, list[InstanceRow]], now:
     return waits and row.desire is Desire.ON and row.id not in by_owner
 
 
-def note_spot_drought(connection: Connection, offers: tuple[Offer, ...], now: datetime) -> None:
+def note_spot_drought(connection: Connection, market: Market, now: datetime) -> None:
     """Remember since when no spot offer could be had for a queued job.
 
     A cooldown that ends is no machine yet: only a job that runs has found one (see `settle`).
     """
-    cooled = cooldowns.active(connection, now)
+    barriers = market.barriers(cooldowns.active(connection, now), now)
+    had: dict[Needs, bool] = {}
     for row in jobs.unfinished(connection):
         if row.state is not JobState.QUEUED or row.no_spot_since is not None:
             continue
-        if not any(_is_had(offer, row, cooled) for offer in offers):
+        if row.needs not in had:
+            had[row.needs] = any(
+                offer.mode is PurchaseMode.SPOT and barriers.reason(offer) is None
+                for offer in market.catalogue.fitting(row.needs)
+            )
+        if not had[row.needs]:
             jobs.update(connection, row.id, no_spot_since=now)
-
-
-def _is_had(offer: Offer, row: JobRow, cooled: tuple[Cooldown, ...]) -> bool:
-    """Whether a spot offer that has all that a job needs can be had now."""
-    return (
-        offer.mode is PurchaseMode.SPOT
-        and misfit(row.needs, offer) is None
-        and not any(c.covers(offer.id) for c in cooled)
-    )
 
 
 def _jobs(connection: Connection, by_owner: Mapping[str, list[InstanceRow]]) -> list[JobRow]:
@@ -136,9 +177,13 @@ def _instance(row: InstanceRow, now: datetime) -> Instance:
 
 
 def _workstation(
-    row: WorkstationRow, provider: str, machines: Iterable[InstanceRow], names: Names
+    row: WorkstationRow,
+    home: tuple[str, str | None],
+    machines: Iterable[InstanceRow],
+    names: Names,
 ) -> Workstation:
-    """`provider` is where the home lies, and so the only one where the machine can be."""
+    """`home` is the provider and the zone of its volume, where its machine has to be."""
+    provider, zone = home
     hold = None
     if row.hold_kind is not None:
         hold = Hold(row.hold_kind, row.hold_until, row.hold_by or "")
@@ -147,7 +192,7 @@ def _workstation(
         name=row.name,
         team=names[row.team_id],
         user=names[row.owner_id],
-        needs=replace(row.needs, provider=provider),
+        needs=replace(row.needs, provider=provider, zone=zone),
         desire=row.desire,
         generation=row.generation,
         instance_id=next((m.id for m in machines), None),

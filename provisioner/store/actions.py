@@ -27,6 +27,8 @@ class CallKind(StrEnum):
     DELETE_VOLUME = "delete-volume"
     COLLECT = "collect"
     """Terminate a machine that has our tag and no row; the subject is `provider/machine`."""
+    TIDY = "tidy"
+    """Delete a leftover; the subject is `provider/kind/id`."""
 
 
 class ActionState(StrEnum):

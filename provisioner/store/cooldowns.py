@@ -1,7 +1,8 @@
-"""Offers not to be tried for a while, and machines that nobody knows."""
+"""Offers not to be tried for a while, and what is there that nobody knows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -64,6 +65,12 @@ def see_stray(
         )
         found = connection.execute(sa.select(stray).where(where)).mappings().one()
     return found
+
+
+def forget_leftovers(connection: Connection, provider: str, but: Iterable[str]) -> None:
+    """Leftovers, named `kind/id`, that are gone or in use again."""
+    where = (stray.c.provider == provider) & stray.c.machine_id.contains("/")
+    connection.execute(stray.delete().where(where, stray.c.machine_id.not_in(list(but))))
 
 
 def forget_stray(connection: Connection, provider: str, machine_id: str) -> None:

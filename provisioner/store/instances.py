@@ -53,6 +53,8 @@ class InstanceRow:
     bootstrap_sha256: str | None
     agent_sha256: str | None
     decision_id: str | None
+    alternatives: tuple[Offer, ...] = ()
+    """Offers that the provider may make it of instead."""
 
     @property
     def seen_at(self) -> datetime:
@@ -66,7 +68,9 @@ LIVE = tuple(state.value for state in InstanceState if state.live)
 
 def insert(connection: Connection, row: InstanceRow) -> None:
     values = {name: getattr(row, name) for name in InstanceRow.__dataclass_fields__}
-    connection.execute(instance.insert().values(values | {"offer": offer_to_json(row.offer)}))
+    values["offer"] = offer_to_json(row.offer)
+    values["alternatives"] = [offer_to_json(offer) for offer in row.alternatives] or None
+    connection.execute(instance.insert().values(values))
     journal.record(
         connection,
         row.created_at,
@@ -191,6 +195,42 @@ def update(connection: Connection, id: str, **values: Any) -> None:
     connection.execute(instance.update().where(instance.c.id == id).values(values))
 
 
+def note_offer(connection: Connection, row: InstanceRow, offer_id: str, now: datetime) -> None:
+    """The machine was made of this one of its alternatives."""
+    found = next((offer for offer in row.alternatives if offer.id == offer_id), None)
+    if found is not None and row.offer.id != offer_id:
+        update(connection, row.id, offer=offer_to_json(found))
+        journal.record(
+            connection, now, "instance.chosen", row.id, team_id=row.team_id, offer=offer_id
+        )
+
+
+def note_notice(
+    connection: Connection, row: InstanceRow, deadline: datetime, now: datetime
+) -> None:
+    """The machine will be taken at `deadline`, as its agent or its provider says; told once."""
+    if row.notice_deadline is None:
+        update(connection, row.id, notice_deadline=deadline)
+        journal.record(
+            connection,
+            now,
+            "instance.noticed",
+            row.id,
+            team_id=row.team_id,
+            deadline=deadline.isoformat(),
+        )
+
+
+def last_of_owners(connection: Connection, owner_ids: Iterable[str]) -> dict[str, InstanceRow]:
+    """The newest instance of each owner that ever had one."""
+    found: dict[str, InstanceRow] = {}
+    ids = list(owner_ids)
+    for start in range(0, len(ids), _BATCH):
+        for row in select(connection, instance.c.owner_id.in_(ids[start : start + _BATCH])):
+            found[row.owner_id or ""] = row
+    return found
+
+
 def count_missing(connection: Connection, ids: Iterable[str]) -> None:
     """These live instances were not in a full listing."""
     _update_all(connection, ids, missing_count=instance.c.missing_count + 1)
@@ -221,5 +261,6 @@ def from_mapping(mapping: RowMapping) -> InstanceRow:
             "owner_kind": OwnerKind(mapping["owner_kind"]),
             "state": InstanceState(mapping["state"]),
             "offer": offer_from_json(mapping["offer"]),
+            "alternatives": tuple(map(offer_from_json, mapping["alternatives"] or ())),
         }
     )

@@ -107,6 +107,7 @@ volume = sa.Table(
     sa.Column("deleting", sa.Boolean, nullable=False),
     sa.Column("created_at", Instant, nullable=False),
     sa.Column("deleted_at", Instant),
+    sa.Column("zone", NAME),
     comment="Home volumes; the id is also the provider's.",
 )
 
@@ -226,6 +227,7 @@ instance = sa.Table(
     sa.Column("bootstrap_sha256", sa.String(64), unique=True),
     sa.Column("agent_sha256", sa.String(64), unique=True),
     sa.Column("decision_id", ID),
+    sa.Column("alternatives", sa.JSON),
 )
 
 action = sa.Table(

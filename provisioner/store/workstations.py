@@ -84,13 +84,13 @@ def volume_of(connection: Connection, id: str) -> RowMapping:
     return connection.execute(sa.select(volume).where(volume.c.id == id)).mappings().one()
 
 
-def home_providers(connection: Connection) -> dict[str, str]:
-    """Where the homes of the present workstations lie, by volume."""
-    query = sa.select(volume.c.id, volume.c.provider).join(
+def homes(connection: Connection) -> dict[str, tuple[str, str | None]]:
+    """Provider and zone of the homes of the present workstations, by volume."""
+    query = sa.select(volume.c.id, volume.c.provider, volume.c.zone).join(
         workstation, workstation.c.volume_id == volume.c.id
     )
     rows = connection.execute(query.where(workstation.c.deleted_at.is_(None)))
-    return {row.id: row.provider for row in rows}
+    return {row.id: (row.provider, row.zone) for row in rows}
 
 
 def volumes(connection: Connection, provider: str) -> list[RowMapping]:

@@ -14,7 +14,7 @@ from provisioner.clock import Clock
 from provisioner.errors import ConflictError, InvalidError, NotFoundError
 from provisioner.ids import new_id, repeatable_id
 from provisioner.ledger import admit
-from provisioner.offers.catalogue import Catalogue
+from provisioner.offers.market import Market
 from provisioner.people import Actor, Role, team_id
 from provisioner.store import commands, journal, ledger, people
 from provisioner.store import workstations as rows
@@ -59,11 +59,11 @@ class Workstations:
     """Desks: created, switched on and off, used, deleted."""
 
     def __init__(
-        self, store: Store, clock: Clock, catalogue: Catalogue, poke: Callable[[], None]
+        self, store: Store, clock: Clock, market: Market, poke: Callable[[], None]
     ) -> None:
         self._store = store
         self._clock = clock
-        self._catalogue = catalogue
+        self._market = market
         self._poke = poke
 
     def create(self, actor: Actor, new: NewWorkstation, once: str | None = None) -> WorkstationView:
@@ -288,7 +288,7 @@ class Workstations:
         names = people.names(connection)
         most = ceiling(
             connection,
-            self._catalogue,
+            self._market,
             needs,
             OwnerKind.WORKSTATION,
             team=names[of],

@@ -13,7 +13,7 @@ import pytest
 from policies.world import InstanceState
 from provisioner.calls import ThreadedCalls
 from provisioner.providers.contract import LaunchRequest, Listing, Machine
-from provisioner.reconcile import reconciler
+from provisioner.reconcile import watch
 from provisioner.simulation.cloud import FakeCloud
 from provisioner.store.engine import Store
 from provisioner.workstations.service import NewWorkstation
@@ -46,7 +46,7 @@ def threaded(
     lite: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[World, Hanging]]:
     """A world with threads around its calls, and two clouds, one of which can hang."""
-    monkeypatch.setattr(reconciler, "LISTING_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(watch, "LISTING_TIMEOUT_S", 0.5)
     calls, made = ThreadedCalls(), []
 
     def wrap(cloud: FakeCloud) -> FakeCloud:

@@ -19,5 +19,5 @@ def test_upgrading_again_changes_nothing(store: Store) -> None:
     upgrade(store)
     with store.read() as connection:
         assert connection.execute(sa.text("SELECT version_num FROM alembic_version")).all() == [
-            ("0001",)
+            ("0002",)
         ]
