@@ -142,6 +142,9 @@ class Client:
     def instances(self, *, live: bool) -> Iterator[Json]:
         return self._all("/v1/instances", {"live": str(live).lower()})
 
+    def launches(self, target: str | None) -> Iterator[Json]:
+        return self._all("/v1/launches", {} if target is None else {"target": target})
+
     def rehearse_reclaim(self, instance: str, body: Json) -> Json:
         return self._post(f"/v1/instances/{_part(instance)}/reclaim-rehearsal", body)
 

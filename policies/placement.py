@@ -39,15 +39,17 @@ def allowed_offers(
     offers: Sequence[Offer],
     policies: Sequence[Policy],
     *,
+    unseen: int = 0,
     has_deadline: bool = False,
 ) -> Placement:
     """What could ever be bought for a request, whatever the hour, the budget or the market.
 
-    No offers means that waiting will not help; `because` and `rejected` then name the lines.
+    `unseen` more are known that are dearer or do not fit. No offers means that waiting will not
+    help; `because` and `rejected` then name the lines.
     """
     speaking = select(in_order(policies), target)
     strategy = Strategy.of(speaking)
-    fitting, log = judge(needs, speaking, offers)
+    fitting, log = judge(needs, speaking, offers, unseen)
     kept: list[Offer] = []
     seatless = [p for p in speaking if p.allow and p.allow.instances_per_user == 0]
     for offer in fitting:

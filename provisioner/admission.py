@@ -56,11 +56,13 @@ def ceiling(
     _check_known(needs, market.catalogue)
     policies = load_active(connection)
     target = Target(kind, team, user, tuple(sorted(labels.items())))
+    offers = market.candidates(Request(needs, select(in_order(policies), target)))
     found = allowed_offers(
         needs,
         target,
-        market.candidates(Request(needs, select(in_order(policies), target))),
+        offers,
         policies,
+        unseen=len(market.catalogue) - len(offers),
         has_deadline=has_deadline,
     )
     if not found.offers:
@@ -69,12 +71,12 @@ def ceiling(
             remedy="Ask for a size that is sold (`roost offers`), "
             "or have the named policy line changed.",
         )
-    offers = _open(found.offers, market)
+    can_be_bought = _open(found.offers, market)
     cheapest: dict[PurchaseMode, Offer] = {}
-    for offer in sorted(offers, key=lambda o: (o.price_per_hour, o.id)):
+    for offer in sorted(can_be_bought, key=lambda o: (o.price_per_hour, o.id)):
         cheapest.setdefault(offer.mode, offer)
     dearest = max(cheapest.values(), key=lambda o: o.price_per_hour)
-    return Ceiling(dearest.price_per_hour, dearest.currency, offers[0].provider)
+    return Ceiling(dearest.price_per_hour, dearest.currency, can_be_bought[0].provider)
 
 
 def _open(offers: Sequence[Offer], market: Market) -> list[Offer]:

@@ -22,6 +22,7 @@ from provisioner.ids import digest
 from provisioner.installation import Installation, load_installation
 from provisioner.instances import Instances
 from provisioner.jobs.service import Jobs
+from provisioner.launches import Launches
 from provisioner.offers.catalogue import Catalogue
 from provisioner.offers.market import Market
 from provisioner.offers.service import Offers
@@ -95,6 +96,7 @@ class Roost:
         self.people = People(store, clock)
         self.market = Market(self.catalogue)
         self.offers = Offers(self.catalogue)
+        self.launches = Launches(store)
         self.instances = Instances(store, clock, providers)
         self.workstations = Workstations(store, clock, self.market, self.poked.set)
         self.jobs = Jobs(store, clock, self.market, folder.jobs, self.poked.set)
@@ -175,6 +177,7 @@ class Roost:
             tags=(("installation", self.installation.id), ("instance", row.id)),
             volume_id=row.volume_id,
             volume_gib=gib,
+            alternatives=row.alternatives,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from policies.codec import plan_from_dict, snapshot_from_dict
@@ -176,7 +177,13 @@ class PolicyBook:
 
 def load_active(connection: Connection) -> Sequence[Policy]:
     """The policies in force, loaded."""
-    return [load_policy(row["text"], row["filename"]) for row in rows.active(connection)]
+    return [_parsed(row["text"], row["filename"]) for row in rows.active(connection)]
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str, filename: str) -> Policy:
+    """The same object for the same text, as long as it is in use."""
+    return load_policy(text, filename)
 
 
 def active_texts(connection: Connection) -> list[dict[str, str]]:

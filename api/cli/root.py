@@ -17,6 +17,7 @@ from api.cli import (
     demos,
     instances,
     jobs,
+    launches,
     login,
     offers,
     policies,
@@ -58,6 +59,7 @@ for _command in (
     access.person,
     access.token,
     instances.instance,
+    launches.launches,
     demos.demo,
 ):
     root.add_command(_command)

@@ -102,7 +102,8 @@ def _mirror_machine(
 ) -> None:
     if row.machine_id is None:
         row = _adopt(connection, row, machine, tokens, now)
-    instances.note_offer(connection, row, machine.offer_id, now)
+    if machine.offer_id != row.offer.id and not actions.has_open(connection, row.id):
+        instances.note_offer(connection, row, machine.offer_id, now)
     if row.state is I.LOST:
         _reopen(connection, row, machine, now)
     if machine.state is MachineState.TERMINATED:
