@@ -32,7 +32,7 @@ def enforce_deadlines(
 
     While nobody listened no agent could call in, so its silence counts from `listening_since`.
     """
-    for row in instances.live(connection):
+    for row in instances.overdue(connection, STATE_LIMIT_S, now - UNREACHABLE_LIMIT):
         limit = STATE_LIMIT_S.get(row.state)
         since = row.state_since
         if row.state is I.BOOTING:  # which ends when its agent calls in

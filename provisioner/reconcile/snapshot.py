@@ -128,9 +128,7 @@ def note_spot_drought(connection: Connection, market: Market, now: datetime) -> 
     """
     barriers = market.barriers(cooldowns.active(connection, now), now)
     had: dict[Needs, bool] = {}
-    for row in jobs.unfinished(connection):
-        if row.state is not JobState.QUEUED or row.no_spot_since is not None:
-            continue
+    for row in jobs.without_spot_note(connection):
         if row.needs not in had:
             had[row.needs] = any(
                 offer.mode is PurchaseMode.SPOT and barriers.reason(offer) is None

@@ -128,14 +128,14 @@ class Watch:
     def _price_questions(self, provider: str, now: datetime) -> list[PriceQuestion]:
         """The offers whose prices are due: of machines that run, or have just begun or ended."""
         with self._store.read() as connection:
-            rows = instances.live_or_just_ended(connection, provider, now - 2 * PRICES_EVERY)
+            rows = instances.bought(connection, provider, now - 2 * PRICES_EVERY)
         starts: dict[str, PriceQuestion] = {}
         for row in rows:
             asked = self._priced_at.get(row.offer.id)
             if (
                 asked is None
                 or row.state_since >= asked
-                or (row.state.live and now - asked >= PRICES_EVERY)
+                or (row.live and now - asked >= PRICES_EVERY)
             ):
                 start = min(row.created_at, asked or row.created_at) - timedelta(hours=1)
                 known = starts.get(row.offer.id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from policies.world import Needs, Offer, PurchaseMode, Resources
@@ -55,11 +56,44 @@ def offer_to_json(offer: Offer) -> dict[str, Any]:
 
 
 def offer_from_json(body: dict[str, Any]) -> Offer:
+    has = body["resources"]
+    return _offer(
+        body["id"],
+        body["provider"],
+        body["region"],
+        body["zone"],
+        body["instance_type"],
+        body["mode"],
+        (has["cpus"], has["memory_gib"], has["gpus"], has["gpu_model"]),
+        body["price_per_hour"],
+        body["currency"],
+        body["can_stop"],
+    )
+
+
+@lru_cache(maxsize=8192)
+def _offer(
+    id: str,
+    provider: str,
+    region: str,
+    zone: str,
+    instance_type: str,
+    mode: str,
+    resources: tuple[float, float, int, str | None],
+    price: str,
+    currency: str,
+    can_stop: bool,
+) -> Offer:
+    """One value for the many machines that were bought alike."""
     return Offer(
-        **{
-            **body,
-            "mode": PurchaseMode(body["mode"]),
-            "resources": Resources(**body["resources"]),
-            "price_per_hour": Decimal(body["price_per_hour"]),
-        }
+        id,
+        provider,
+        region,
+        zone,
+        instance_type,
+        PurchaseMode(mode),
+        Resources(*resources),
+        Decimal(price),
+        currency,
+        can_stop,
     )

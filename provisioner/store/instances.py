@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -110,10 +110,37 @@ def live(connection: Connection, provider: str | None = None) -> list[InstanceRo
     return select(connection, *where)
 
 
-def live_or_just_ended(connection: Connection, provider: str, since: datetime) -> list[InstanceRow]:
-    """The live instances of a provider, and those that have ended since."""
+def overdue(
+    connection: Connection, states: Iterable[InstanceState], silent_since: datetime
+) -> list[InstanceRow]:
+    """The instances in these states, and the READY ones whose agent was not heard since."""
+    heard = instance.c.agent_seen_at
+    silent = sa.and_(
+        instance.c.state == InstanceState.READY, sa.or_(heard.is_(None), heard < silent_since)
+    )
+    return select(connection, sa.or_(instance.c.state.in_(list(states)), silent))
+
+
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """What an instance was bought at, and since when."""
+
+    offer: Offer
+    created_at: datetime
+    state_since: datetime
+    live: bool
+
+
+def bought(connection: Connection, provider: str, since: datetime) -> list[Bought]:
+    """Of the live instances of a provider, and of those that have ended since."""
     is_there = sa.or_(instance.c.state.in_(LIVE), instance.c.state_since >= since)
-    return select(connection, instance.c.provider == provider, is_there)
+    query = sa.select(
+        instance.c.offer, instance.c.created_at, instance.c.state_since, instance.c.state
+    ).where(instance.c.provider == provider, is_there)
+    return [
+        Bought(offer_from_json(offer), created_at, state_since, state in LIVE)
+        for offer, created_at, state_since, state in connection.execute(query)
+    ]
 
 
 def of_owner(connection: Connection, owner_id: str) -> list[InstanceRow]:
@@ -129,7 +156,7 @@ def live_of_owner(connection: Connection, owner_id: str) -> list[InstanceRow]:
 def of_open_attempts(connection: Connection) -> dict[str, list[InstanceRow]]:
     """The machines of each job's open attempt, ended ones too, by job."""
     query = (
-        sa.select(instance)
+        sa.select(*_COLUMNS)
         .join(
             attempt,
             (attempt.c.job_id == instance.c.owner_id) & (attempt.c.number == instance.c.attempt),
@@ -138,14 +165,14 @@ def of_open_attempts(connection: Connection) -> dict[str, list[InstanceRow]]:
         .order_by(instance.c.created_at, instance.c.id)
     )
     found: dict[str, list[InstanceRow]] = {}
-    for mapping in connection.execute(query).mappings():
-        found.setdefault(mapping["owner_id"], []).append(from_mapping(mapping))
+    for row in map(_from_row, connection.execute(query)):
+        found.setdefault(row.owner_id or "", []).append(row)
     return found
 
 
 def select(connection: Connection, *where: sa.ColumnElement[bool]) -> list[InstanceRow]:
-    query = sa.select(instance).where(*where).order_by(instance.c.created_at, instance.c.id)
-    return [from_mapping(m) for m in connection.execute(query).mappings()]
+    query = sa.select(*_COLUMNS).where(*where).order_by(instance.c.created_at, instance.c.id)
+    return [_from_row(row) for row in connection.execute(query)]
 
 
 def move(
@@ -255,12 +282,22 @@ def _first(connection: Connection, where: sa.ColumnElement[bool]) -> InstanceRow
 
 def from_mapping(mapping: RowMapping) -> InstanceRow:
     """The typed row."""
-    return InstanceRow(
-        **{
-            **mapping,
-            "owner_kind": OwnerKind(mapping["owner_kind"]),
-            "state": InstanceState(mapping["state"]),
-            "offer": offer_from_json(mapping["offer"]),
-            "alternatives": tuple(map(offer_from_json, mapping["alternatives"] or ())),
-        }
-    )
+    return _from_row([mapping[name] for name in _FIELDS])
+
+
+def _from_row(values: Sequence[Any]) -> InstanceRow:
+    """The typed row of the values of `_COLUMNS`; there are many of them in each tick."""
+    typed = list(values)
+    for at, read in _READERS:
+        typed[at] = read(typed[at])
+    return InstanceRow(*typed)
+
+
+_FIELDS = tuple(InstanceRow.__dataclass_fields__)
+_COLUMNS = tuple(instance.c[name] for name in _FIELDS)
+_READERS: tuple[tuple[int, Callable[[Any], Any]], ...] = (
+    (_FIELDS.index("owner_kind"), OwnerKind),
+    (_FIELDS.index("state"), InstanceState),
+    (_FIELDS.index("offer"), offer_from_json),
+    (_FIELDS.index("alternatives"), lambda some: tuple(map(offer_from_json, some or ()))),
+)

@@ -85,6 +85,11 @@ def unfinished(connection: Connection) -> list[JobRow]:
     return select(connection, job.c.state.not_in(ENDED))
 
 
+def without_spot_note(connection: Connection) -> list[JobRow]:
+    """Queued jobs of which it is not noted that no spot offer can be had."""
+    return select(connection, job.c.state == JobState.QUEUED, job.c.no_spot_since.is_(None))
+
+
 def select(connection: Connection, *where: sa.ColumnElement[bool]) -> list[JobRow]:
     query = sa.select(job).where(*where).order_by(job.c.created_at, job.c.id)
     return [from_mapping(m) for m in connection.execute(query).mappings()]
