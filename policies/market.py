@@ -71,6 +71,8 @@ def closing(closures: Mapping[str, Closure], offer: Offer) -> Closure | None:
 
 
 def _scopes(offer: Offer) -> Iterator[str]:
-    """The offer's id and its prefixes, the widest first."""
+    """All that an offer is under, the widest first; its type in any zone of its region too."""
     parts = offer.id.split("/")
-    return ("/".join(parts[:end]) for end in range(1, len(parts) + 1))
+    yield from ("/".join(parts[:end]) for end in range(1, len(parts)))
+    yield "/".join((*parts[:2], "*", *parts[3:]))
+    yield offer.id

@@ -248,15 +248,12 @@ class BudgetView:
 
 @dataclass(frozen=True, slots=True)
 class Cooldown:
-    """An offer, or all offers under a prefix of its id, not to be tried for a while."""
+    """An offer, or all offers under a scope, not to be tried for a while."""
 
     scope: str
-    """`provider`, `provider/region`, ... up to a whole offer id."""
+    """`provider`, `provider/region`, ... up to a whole offer id, or that with `*` for its zone."""
     until: datetime
     reason: str
-
-    def covers(self, offer_id: str) -> bool:
-        return offer_id == self.scope or offer_id.startswith(self.scope + "/")
 
 
 @dataclass(frozen=True, slots=True)

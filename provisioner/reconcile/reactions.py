@@ -39,7 +39,8 @@ class Scope(StrEnum):
 
     NONE = "none"
     OFFER = "offer"
-    REGION = "region"
+    TYPE = "type"
+    """This type and mode in all zones of the region: what a quota is about."""
     PROVIDER = "provider"
 
 
@@ -58,7 +59,7 @@ _ROOM_SOON = timedelta(minutes=1)
 
 _TABLE: tuple[tuple[type[ProviderError], Rule], ...] = (
     (CapacityError, Rule(Reaction.NEXT_OFFER, Scope.OFFER, timedelta(seconds=15), _ROOM_SOON)),
-    (QuotaError, Rule(Reaction.NEXT_OFFER, Scope.REGION, timedelta(minutes=10), tell=True)),
+    (QuotaError, Rule(Reaction.NEXT_OFFER, Scope.TYPE, timedelta(minutes=10), tell=True)),
     (ThrottledError, Rule(Reaction.RETRY)),
     (AuthError, Rule(Reaction.NEXT_OFFER, Scope.PROVIDER, timedelta(minutes=10), tell=True)),
     (InvalidRequest, Rule(Reaction.GIVE_UP)),
@@ -80,7 +81,14 @@ def retry_delay(tries: int, advice_s: float | None = None) -> timedelta:
 
 
 def cooled_scope(scope: Scope, offer_id: str) -> str | None:
-    """The prefix of an offer's id that a rule cools."""
+    """What of an offer's id a rule cools, as `policies.world.Cooldown` says it."""
     parts = offer_id.split("/")
-    kept = {Scope.OFFER: len(parts), Scope.REGION: 2, Scope.PROVIDER: 1, Scope.NONE: 0}[scope]
-    return "/".join(parts[:kept]) or None
+    match scope:
+        case Scope.OFFER:
+            return offer_id
+        case Scope.TYPE:
+            return "/".join((*parts[:2], "*", *parts[3:]))
+        case Scope.PROVIDER:
+            return parts[0]
+        case Scope.NONE:
+            return None

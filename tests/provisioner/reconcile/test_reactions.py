@@ -48,7 +48,7 @@ def launches(world: World) -> list[datetime]:
     ("error", "reaction", "scope", "tell"),
     [
         (CapacityError("x"), Reaction.NEXT_OFFER, Scope.OFFER, False),
-        (QuotaError("x"), Reaction.NEXT_OFFER, Scope.REGION, True),
+        (QuotaError("x"), Reaction.NEXT_OFFER, Scope.TYPE, True),
         (ThrottledError("x"), Reaction.RETRY, Scope.NONE, False),
         (AuthError("x"), Reaction.NEXT_OFFER, Scope.PROVIDER, True),
         (InvalidRequest("x"), Reaction.GIVE_UP, Scope.NONE, False),
@@ -78,13 +78,13 @@ def test_retries_wait_longer_each_time_up_to_two_minutes_or_as_told() -> None:
     assert retry_delay(6, advice_s=45).total_seconds() == 120
 
 
-def test_scopes_are_prefixes_of_offer_ids() -> None:
+def test_what_each_scope_cools() -> None:
     id = "fake/r/a/small/spot"
     found = {scope: cooled_scope(scope, id) for scope in Scope}
     assert found == {
         Scope.NONE: None,
         Scope.OFFER: id,
-        Scope.REGION: "fake/r",
+        Scope.TYPE: "fake/r/*/small/spot",
         Scope.PROVIDER: "fake",
     }
 
@@ -133,20 +133,20 @@ def test_a_success_ends_the_doubling(make_world: Callable[..., World]) -> None:
     }
 
 
-def test_a_quota_cools_its_region_and_is_told(make_world: Callable[..., World]) -> None:
-    here, there = offer("a", ON_DEMAND), offer("c", ON_DEMAND, "0.9")
-    there = replace(there, id="fake/far/c/small/on-demand", region="far")
-    world = make_world(clouds={"fake": [here, there]})
+def test_a_quota_cools_its_type_in_all_zones_and_is_told(make_world: Callable[..., World]) -> None:
+    here, beside = offer("a", ON_DEMAND), offer("b", ON_DEMAND, "0.8")
+    other = offer("a", ON_DEMAND, "0.9", kind="other")
+    world = make_world(clouds={"fake": [here, beside, other]})
     world.cloud.fail_next("launch", QuotaError("16 vCPUs"))
     job = world.submit()
     world.tick(1)
-    assert cooled(world) == {"fake/r": 600}
+    assert cooled(world) == {"fake/r/*/small/on-demand": 600}
     with world.store.read() as connection:
         events = journal.events_of(connection, world.row(job).id)
     (told,) = (e["body"] for e in events if e["kind"] == "action.failed")
     assert (told["tell"], told["message"]) == (True, "16 vCPUs")
     world.tick_until(lambda: world.job(job).state is JobState.RUNNING)
-    assert world.row(job).offer.region == "far"
+    assert [row.offer.instance_type for row in world.rows(job)] == ["small", "other"]
 
 
 def test_wrong_credentials_cool_the_whole_provider(make_world: Callable[..., World]) -> None:
