@@ -174,6 +174,10 @@ class Client:
     def status(self) -> Json:
         return self._get("/v1/status")
 
+    def quotas(self) -> list[Json]:
+        found: list[Json] = self._get("/v1/quotas")["items"]
+        return found
+
     # -- how it is asked
 
     def _get(self, path: str, query: Json | None = None) -> Json:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 
-from policies.world import Cooldown, Snapshot
+from policies.world import Snapshot
 from provisioner.agent_wheel import AgentWheel, build_agent_wheel
 from provisioner.agents import Agents
 from provisioner.bootstrap import user_data
@@ -36,6 +35,7 @@ from provisioner.providers.local.settings import LocalSettings
 from provisioner.reconcile.reconciler import Reconciler
 from provisioner.settings import LocalProviderSettings, Settings
 from provisioner.statefolder import StateFolder
+from provisioner.status import ProviderStatus, Status
 from provisioner.store import cooldowns, instances, lease, workstations
 from provisioner.store.engine import Connection, Store
 from provisioner.store.instances import InstanceRow
@@ -43,29 +43,6 @@ from provisioner.store.migrate import upgrade
 from provisioner.workstations.service import Workstations
 
 STALE_AFTER_S = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderStatus:
-    name: str
-    listed_at: datetime | None
-    stale: bool
-    message: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """How the control plane is."""
-
-    version: str
-    installation_id: str
-    time: datetime
-    reconciler_holder: str | None
-    epoch: int | None
-    last_tick_at: datetime | None
-    tick_ms: float | None
-    providers: tuple[ProviderStatus, ...]
-    cooldowns: tuple[Cooldown, ...]
 
 
 class Roost:
@@ -139,6 +116,7 @@ class Roost:
             tick_ms=None if last is None else last * 1000,
             providers=tuple(self._provider_status(name, now) for name in sorted(self.providers)),
             cooldowns=cooled,
+            closures=self.market.closures,
         )
 
     def close(self) -> None:
@@ -154,7 +132,9 @@ class Roost:
         health = self.reconciler.health[name]
         heard = health.listed_at
         stale = heard is None or (now - heard).total_seconds() > STALE_AFTER_S
-        return ProviderStatus(name, heard, stale, health.error)
+        return ProviderStatus(
+            name, heard, stale, health.error, health.offered_at, health.offers_error
+        )
 
     def _launch_request(self, connection: Connection, row: InstanceRow) -> LaunchRequest:
         """The same request each time for an instance, so that a repeat is the same launch."""

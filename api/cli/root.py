@@ -49,6 +49,7 @@ for _command in (
     up.up,
     login.login,
     status.status,
+    status.quotas,
     workstations.workstation,
     jobs.job,
     offers.offers,

@@ -37,9 +37,32 @@ def status(output: Output) -> None:
             ("listed at", "listed_at"),
             ("stale", "stale"),
             ("message", "message"),
+            ("offers as of", "offered_at"),
+            ("", "offers_message"),
         ],
     )
+    if now["closures"]:
+        output.table(
+            now["closures"], [("closed", "scope"), ("because", "reason"), ("mend it", "remedy")]
+        )
     if now["cooldowns"]:
         output.table(
             now["cooldowns"], [("avoided", "scope"), ("until", "until"), ("reason", "reason")]
         )
+
+
+@click.command(epilog="Example: roost quotas")
+@json_option
+@click.pass_obj
+def quotas(output: Output) -> None:
+    """The limits of the cloud accounts, and how much of them is used."""
+    columns = [
+        ("provider", "provider"),
+        ("region", "region"),
+        ("limit of", "name"),
+        ("unit", "unit"),
+        ("limit", "limit"),
+        ("used", "used"),
+    ]
+    with connect() as client:
+        output.table(client.quotas(), columns)

@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import Literal
 
 from fastapi import APIRouter
+from pydantic import Field
 
 from api.auth import Asking
 from api.services import Services
 from api.values import View
+from policies.world import PurchaseMode, QuotaUnit
 
 router = APIRouter(tags=["status"])
 
@@ -20,7 +22,9 @@ class ProviderOut(View):
     name: str
     listed_at: datetime | None
     stale: bool
-    message: str | None
+    message: str | None = Field(description="What is wrong with its listing.")
+    offered_at: datetime | None = Field(description="When it last told what it sells.")
+    offers_message: str | None
 
 
 class CooldownOut(View):
@@ -29,6 +33,33 @@ class CooldownOut(View):
     scope: str
     until: datetime
     reason: str
+
+
+class ClosureOut(View):
+    """Offers that cannot be bought until somebody mends it."""
+
+    scope: str
+    reason: str
+    remedy: str
+
+
+class QuotaOut(View):
+    """A limit of a cloud account, and how much of it is used."""
+
+    name: str
+    provider: str
+    region: str
+    types: list[str]
+    mode: PurchaseMode | None
+    unit: QuotaUnit
+    limit: float
+    used: float
+
+
+class QuotasOut(View):
+    """All limits that the providers tell."""
+
+    items: list[QuotaOut]
 
 
 class StatusOut(View):
@@ -43,6 +74,7 @@ class StatusOut(View):
     tick_ms: float | None
     providers: list[ProviderOut]
     cooldowns: list[CooldownOut]
+    closures: list[ClosureOut]
 
 
 class HealthOut(View):
@@ -60,6 +92,11 @@ class ReadyOut(View):
 @router.get("/v1/status", summary="How the control plane is")
 def show_status(services: Services, actor: Asking) -> StatusOut:  # noqa: ARG001
     return StatusOut.model_validate(services.status())
+
+
+@router.get("/v1/quotas", summary="Limits of the cloud accounts, and their use")
+def list_quotas(services: Services, actor: Asking) -> QuotasOut:  # noqa: ARG001
+    return QuotasOut(items=[QuotaOut.model_validate(q) for q in services.market.quotas])
 
 
 @router.get("/healthz", summary="Whether the process answers")

@@ -57,7 +57,7 @@ def test_every_command_that_was_promised_is_there():
         job list; job show; job logs; job cancel; offers; policy check; policy plan; policy apply;
         policy explain; policy list; cost show; report; team create; team list; team budget;
         person create; person list; token create; token revoke; token list; instance list;
-        instance reclaim; launches; status; login; demo
+        instance reclaim; launches; status; quotas; login; demo
     """
     assert {" ".join(each.split()) for each in promised.split(";")} == set(_commands())
 
