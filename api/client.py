@@ -7,6 +7,7 @@ Import it only where the network is really needed: httpx is not cheap to load.
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Iterator
 from typing import Any, Self
@@ -16,6 +17,7 @@ import httpx
 
 from provisioner.errors import RoostError
 from provisioner.ids import new_id
+from provisioner.tls import trusting
 
 Json = dict[str, Any]
 _TRIES = 3
@@ -36,15 +38,27 @@ class Client:
     """A connection to one control plane, for one token."""
 
     def __init__(
-        self, url: str, token: str, *, transport: httpx.BaseTransport | None = None
+        self,
+        url: str,
+        token: str,
+        *,
+        ca: str | None = None,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
+        """`ca` is PEM text: the only certificates to trust; None for those of the system.
+
+        Raises:
+            StateError: `ca` is no certificate.
+        """
         self.url = url.rstrip("/")
+        trusted: ssl.SSLContext | bool = True if ca is None else trusting(ca)
         try:
             self._http = httpx.Client(
                 base_url=self.url,
                 headers={"Authorization": f"Bearer {token}"},
                 timeout=httpx.Timeout(30.0, connect=5.0),
                 trust_env=not _on_this_machine(self.url),
+                verify=trusted,
                 transport=transport,
             )
         except (httpx.InvalidURL, UnicodeEncodeError) as error:
@@ -138,6 +152,17 @@ class Client:
 
     def offers(self, query: Json) -> Iterator[Json]:
         return self._all("/v1/offers", query)
+
+    def offers_left_out(self, query: Json) -> list[Json]:
+        found: list[Json] = self._get("/v1/offers/left-out", query)["items"]
+        return found
+
+    def offer_sources(self) -> list[Json]:
+        found: list[Json] = self._get("/v1/offers/sources")["items"]
+        return found
+
+    def quarantined(self) -> Iterator[Json]:
+        return self._all("/v1/offers/quarantine")
 
     def instances(self, *, live: bool) -> Iterator[Json]:
         return self._all("/v1/instances", {"live": str(live).lower()})

@@ -1,53 +1,129 @@
-"""The offers of all providers, as last heard; a provider that is silent keeps its last ones."""
+"""The offers of all sources, as last heard; a source that is silent keeps its last ones.
+
+Each source has a table that is replaced as a whole, so that a reader sees the offers of one moment.
+What a provider of this installation sells can be bought; what other sources tell (files, price
+lists of clouds that are not set up) can be searched and compared, and is never placed.
+"""
 
 from __future__ import annotations
 
+import heapq
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
 
-from policies.placement import by_price, misfit
-from policies.world import Needs, Offer, PurchaseMode
+from policies.placement import by_price
+from policies.world import Needs, Offer, PurchaseMode, Resources
+from provisioner.offers.columns import Columns
+from provisioner.offers.diff import NOTHING, Diff, difference
+from provisioner.offers.quarantine import Quarantined, sift
+from provisioner.offers.query import OfferQuery
+from provisioner.offers.table import Table
+
+_EMPTY = Table(Columns.of(()), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What one source told last, and when."""
+
+    source: str
+    table: Table
+    buyable: bool
+    at: datetime | None = None
+    diff: Diff = NOTHING
+    """Against what it told before."""
+    quarantined: tuple[Quarantined, ...] = field(default=())
 
 
 class Catalogue:
-    """What can be bought, by provider. Written by the reconciler, read by everybody."""
+    """Stocks by source: a provider's is called as the provider is."""
 
     def __init__(self) -> None:
-        self._by_provider: dict[str, tuple[Offer, ...]] = {}
-        self._lock = threading.Lock()
+        self._stocks: dict[str, Stock] = {}
+        self._writing = threading.Lock()
         self.version = 0
-        """Grows with each change."""
+        """Grows with each change of what can be bought."""
 
     def __len__(self) -> int:
-        return len(self.all())
+        """How many offers can be bought."""
+        return sum(len(stock.table) for stock in self._buyable())
 
-    def update(self, provider: str, offers: Iterable[Offer]) -> None:
-        found = tuple(sorted(offers, key=lambda o: o.id))
-        with self._lock:
-            if self._by_provider.get(provider) != found:
-                self._by_provider[provider] = found
-                self.version += 1
+    def update(
+        self,
+        provider: str,
+        offers: Iterable[Offer],
+        at: datetime | None = None,
+        *,
+        may_be_free: bool = False,
+    ) -> None:
+        """What a provider sells now."""
+        made = tuple(offers)
+        columns = Columns.of(made)
+        clean, quarantined = sift(columns, provider, may_be_free=may_be_free)
+        kept = [offer for offer, good in zip(made, clean, strict=True) if good]
+        table = Table(columns.take(clean), kept)
+        self._replace(Stock(provider, table, True, at, quarantined=tuple(quarantined)))
+
+    def update_columns(self, source: str, columns: Columns, at: datetime | None = None) -> None:
+        """What another source tells; it is searched and compared, not bought."""
+        clean, quarantined = sift(columns, source)
+        table = Table(columns.take(clean))
+        self._replace(Stock(source, table, False, at, quarantined=tuple(quarantined)))
 
     def all(self) -> tuple[Offer, ...]:
-        with self._lock:
-            known = sorted(self._by_provider.items())
-        return tuple(offer for _, offers in known for offer in offers)
+        """All that can be bought, by provider and id."""
+        found = (offer for stock in self._buyable() for offer in stock.table.offers())
+        return tuple(sorted(found, key=lambda offer: (offer.provider, offer.id)))
 
     def fitting(self, needs: Needs) -> Iterator[Offer]:
-        """The offers that a request fits, in the order of `policies.placement.by_price`."""
-        return (o for o in sorted(self.all(), key=by_price) if misfit(needs, o) is None)
+        """What a request can buy, in the order of `policies.placement.by_price`."""
+        query = OfferQuery.of(needs)
+        return heapq.merge(
+            *(_lazily(stock.table, query) for stock in self._buyable()), key=by_price
+        )
 
     def same(self, offer: Offer, mode: PurchaseMode) -> Offer | None:
         """The same machine in the same zone, bought in another mode; None when it is not sold."""
-        key = (offer.provider, offer.zone, offer.instance_type, mode)
-        return next(
-            (o for o in self.all() if (o.provider, o.zone, o.instance_type, o.mode) == key), None
-        )
+        stock = self._stocks.get(offer.provider)
+        return stock.table.same(offer, mode) if stock is not None and stock.buyable else None
 
     def providers(self) -> tuple[str, ...]:
         """Names of the providers that sell something."""
-        return tuple(sorted({offer.provider for offer in self.all()}))
+        return tuple(sorted(stock.source for stock in self._buyable() if len(stock.table)))
 
     def regions(self, provider: str | None = None) -> tuple[str, ...]:
         """Regions in which a provider, or any, sells something."""
-        return tuple(sorted({o.region for o in self.all() if provider in (None, o.provider)}))
+        stocks = (s for s in self._buyable() if provider in (None, s.source))
+        return tuple(sorted({region for s in stocks for region in s.table.words("region")}))
+
+    def shapes(self, provider: str) -> dict[str, Resources]:
+        """What is known of a provider's instance types, from whatever source tells it."""
+        found: dict[str, Resources] = {}
+        for stock in self.stocks():
+            found.update(stock.table.shapes(provider))
+        return found
+
+    def stocks(self) -> tuple[Stock, ...]:
+        """Of all sources, by name."""
+        return tuple(stock for _, stock in sorted(self._stocks.items()))
+
+    def _buyable(self) -> list[Stock]:
+        return [stock for stock in self.stocks() if stock.buyable]
+
+    def _replace(self, stock: Stock) -> None:
+        with self._writing:
+            before = self._stocks.get(stock.source)
+            was = before.table if before is not None else _EMPTY
+            found = difference(was, stock.table)
+            stock = Stock(
+                stock.source, stock.table, stock.buyable, stock.at, found, stock.quarantined
+            )
+            self._stocks = {**self._stocks, stock.source: stock}
+            if stock.buyable and found != NOTHING:
+                self.version += 1
+
+
+def _lazily(table: Table, query: OfferQuery) -> Iterator[Offer]:
+    return (table.offer(int(row)) for row in table.select(query))

@@ -16,6 +16,7 @@ from policies.market import Barriers, closing
 from policies.placement import Judge, by_price
 from policies.world import Closure, Cooldown, Needs, Offer, PurchaseMode, Quota
 from provisioner.offers.catalogue import Catalogue
+from provisioner.providers.contract import Rates
 
 WHOLE = 1000
 """A catalogue of so many offers is looked at whole, and each offer has its reason."""
@@ -48,6 +49,12 @@ class Market:
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self.closures: tuple[Closure, ...] = ()
+        self.rates: dict[str, Rates] = {}
+        """What each provider bills beside machines."""
+        self.interruptions: dict[tuple[str, str, str], float] = {}
+        """How often spot is taken back, by provider, region and type: a share a month."""
+        self.source_errors: dict[str, str] = {}
+        """Why a source could not be read the last time."""
         self._quotas: dict[str, tuple[Quota, ...]] = {}
         self._version = -1
         self._known: dict[_Key, tuple[Request, _Found]] = {}
@@ -57,6 +64,12 @@ class Market:
     def quotas(self) -> tuple[Quota, ...]:
         """As the providers told them last."""
         return tuple(quota for _, some in sorted(self._quotas.items()) for quota in some)
+
+    def note_source(self, source: str, error: str | None) -> None:
+        """How a source answered last."""
+        self.source_errors.pop(source, None)
+        if error is not None:
+            self.source_errors[source] = error
 
     def note_quotas(self, provider: str, quotas: Iterable[Quota]) -> None:
         self._quotas[provider] = tuple(quotas)

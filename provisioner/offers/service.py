@@ -1,57 +1,83 @@
-"""Searching the offers."""
+"""The offers as people ask for them: found, explained, with the sources and what was left out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
-from fnmatch import fnmatchcase
+from datetime import datetime
+from itertools import islice
 
-from policies.world import Offer, PurchaseMode
-from provisioner.offers.catalogue import Catalogue
+from provisioner.clock import Clock
+from provisioner.offers.catalogue import Stock
+from provisioner.offers.diff import Diff
+from provisioner.offers.market import Market
+from provisioner.offers.quarantine import Quarantined
+from provisioner.offers.search import STALE_AFTER, Found, Search, Searcher
+from provisioner.offers.table import Dropped
 from provisioner.people import Actor
-from provisioner.store.paging import Page, slice_page
+from provisioner.store.paging import Page, position_cursor, position_of, slice_page
 
 
 @dataclass(frozen=True, slots=True)
-class OfferQuery:
-    """What is looked for; None does not matter. `region` may be a pattern such as `us-*`."""
+class SourceView:
+    """Where offers come from, and how old they are."""
 
-    cpus: float | None = None
-    memory_gib: float | None = None
-    gpus: int | None = None
-    gpu_model: str | None = None
-    mode: PurchaseMode | None = None
-    region: str | None = None
-    provider: str | None = None
-    max_price_per_hour: Decimal | None = None
-
-    def fits(self, offer: Offer) -> bool:
-        has = offer.resources
-        return (
-            (self.cpus is None or has.cpus >= self.cpus)
-            and (self.memory_gib is None or has.memory_gib >= self.memory_gib)
-            and (self.gpus is None or has.gpus >= self.gpus)
-            and (self.gpu_model is None or has.gpu_model == self.gpu_model)
-            and (self.mode is None or offer.mode is self.mode)
-            and (self.region is None or fnmatchcase(offer.region, self.region))
-            and (self.provider is None or offer.provider == self.provider)
-            and (self.max_price_per_hour is None or offer.price_per_hour <= self.max_price_per_hour)
-        )
+    name: str
+    buyable: bool
+    offers: int
+    quarantined: int
+    at: datetime | None
+    stale: bool
+    diff: Diff
+    error: str | None
 
 
 class Offers:
-    """What can be bought, cheapest first."""
+    """What could be bought."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
+    def __init__(self, market: Market, clock: Clock) -> None:
+        self._market = market
+        self._clock = clock
 
-    def search(
-        self,
-        actor: Actor,
-        query: OfferQuery,
-        limit: int,
-        cursor: str | None,
-    ) -> Page[Offer]:
-        found = [offer for offer in self._catalogue.all() if query.fits(offer)]
-        found.sort(key=lambda offer: (offer.price_per_hour, offer.id))
-        return slice_page(found, limit, cursor)
+    def search(self, actor: Actor, search: Search, limit: int, cursor: str | None) -> Page[Found]:
+        """What fits, the best first.
+
+        Raises:
+            InvalidError: a name in it is known nowhere, or the cursor is none of ours.
+        """
+        start = position_of(cursor)
+        found = list(islice(self._searcher().find(search), start, start + limit + 1))
+        more = position_cursor(start + limit) if len(found) > limit else None
+        return Page(tuple(found[:limit]), more)
+
+    def explain(self, actor: Actor, search: Search) -> list[Dropped]:
+        """Why the others do not fit, with the cheapest of each kind."""
+        return self._searcher().left_out(search)
+
+    def sources(self, actor: Actor) -> tuple[SourceView, ...]:
+        now = self._clock.now()
+        return tuple(
+            source_view(stock, now, self._market.source_errors.get(stock.source))
+            for stock in self._market.catalogue.stocks()
+        )
+
+    def quarantined(self, actor: Actor, limit: int, cursor: str | None) -> Page[Quarantined]:
+        stocks = self._market.catalogue.stocks()
+        return slice_page([row for stock in stocks for row in stock.quarantined], limit, cursor)
+
+    def _searcher(self) -> Searcher:
+        market = self._market
+        return Searcher(market.catalogue, market.rates, market.interruptions, self._clock.now())
+
+
+def source_view(stock: Stock, now: datetime, error: str | None) -> SourceView:
+    """A source as people see it; `error` is why it could not be read the last time."""
+    return SourceView(
+        stock.source,
+        stock.buyable,
+        len(stock.table),
+        len(stock.quarantined),
+        stock.at,
+        stock.at is not None and now - stock.at > STALE_AFTER,
+        stock.diff,
+        error,
+    )

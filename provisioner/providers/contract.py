@@ -82,6 +82,8 @@ class Capabilities:
     snapshots: bool = False
     same_host: bool = False
     """Whether its machines reach the control plane on the loopback address."""
+    own_prices: bool = False
+    """Whether its owner sets its prices, so that 0 is a price like any other."""
     interruption_notice_s: float = 0.0
     """Seconds of warning before spot is taken; 0 without any."""
     listing_lag_s: float = 0.0

@@ -89,8 +89,10 @@ class Watch:
             name = question.removesuffix(" offers")
             health = replace(self.health[name], offers_error=error)
             if offers is not None:
-                self._market.catalogue.update(name, offers)
-                health = replace(health, offered_at=self._clock.now())
+                now, can = self._clock.now(), self._providers[name].capabilities
+                self._market.catalogue.update(name, offers, now, may_be_free=can.own_prices)
+                health = replace(health, offered_at=now)
+            self._market.note_source(name, error)
             self.health[name] = health
 
     def _due(self, suffix: str, every_s: Callable[[Provider], float]) -> dict[str, Provider]:
@@ -122,6 +124,7 @@ class Watch:
         self.health[seen.provider] = replace(
             before, listed_at=seen.at, error=error, silent_regions=silent
         )
+        self._market.rates[seen.provider] = seen.rates
         if seen.quotas is not None:
             self._market.note_quotas(seen.provider, seen.quotas)
 

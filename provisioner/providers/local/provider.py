@@ -93,6 +93,7 @@ class LocalProvider(Provider):
             client_tokens=True,
             volumes=True,
             same_host=True,
+            own_prices=True,
             interruption_notice_s=self._settings.market.notice_s,
             ended_visible_s=self._settings.ended_visible_s,
         )

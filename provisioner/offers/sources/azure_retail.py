@@ -1,0 +1,53 @@
+"""Azure Retail Prices: what virtual machines cost, in all regions, without an account.
+
+learn.microsoft.com/en-us/rest/api/cost-management/retail-prices/azure-retail-prices
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from policies.world import PurchaseMode
+from provisioner.offers.prices import Price
+from provisioner.offers.sources.http import get_json
+
+URL = "https://prices.azure.com/api/retail/prices"
+_FILTER = "serviceName eq 'Virtual Machines' and priceType eq 'Consumption'"
+
+
+def azure_prices(client: httpx.Client, currency: str = "USD", url: str = URL) -> Iterator[Price]:
+    """Linux machines by the hour, page after page.
+
+    Raises:
+        ProviderError: the service does not answer, or answers otherwise than documented.
+    """
+    page: str | None = url
+    params: dict[str, str] | None = {"$filter": _FILTER, "currencyCode": f"'{currency}'"}
+    while page:
+        answer = get_json(client, page, params)
+        for item in answer["Items"]:
+            found = _price(item)
+            if found is not None:
+                yield found
+        page, params = answer.get("NextPageLink"), None
+
+
+def _price(item: dict[str, Any]) -> Price | None:
+    """None for what is no hour of a Linux machine."""
+    instance_type = item.get("armSkuName") or ""
+    sku = item.get("skuName") or ""
+    by_the_hour = item.get("unitOfMeasure") == "1 Hour"
+    windows = "Windows" in (item.get("productName") or "")
+    if not instance_type or not by_the_hour or windows or "Low Priority" in sku:
+        return None
+    mode = PurchaseMode.SPOT if sku.endswith(" Spot") else PurchaseMode.ON_DEMAND
+    return Price(
+        item.get("armRegionName") or "",
+        instance_type,
+        mode,
+        float(item["retailPrice"]),
+        str(item["currencyCode"]),
+    )

@@ -1,0 +1,45 @@
+"""Reading a price list over HTTP: in bounded time and size, with errors of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from provisioner.errors import ProviderError
+
+TIMEOUT_S = 30.0
+MOST_BYTES = 256 << 20
+
+
+def get_json(
+    client: httpx.Client,
+    url: str,
+    params: dict[str, str] | None = None,
+    headers: dict[str, str] | None = None,
+) -> Any:
+    """One document.
+
+    Raises:
+        ProviderError: it cannot be had, or is no JSON object. The message names the host and path
+            alone: a key may be in the rest of the URL.
+    """
+    where = str(httpx.URL(url).copy_with(query=None, fragment=None))
+    try:
+        with client.stream("GET", url, params=params, headers=headers, timeout=TIMEOUT_S) as reply:
+            reply.raise_for_status()
+            body = bytearray()
+            for chunk in reply.iter_bytes():
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise ProviderError(f"{where} sends more than {MOST_BYTES >> 20} MiB")
+        answer = httpx.Response(200, content=bytes(body)).json()
+    except httpx.HTTPStatusError as error:
+        raise ProviderError(f"{where} answers {error.response.status_code}") from None
+    except httpx.HTTPError as error:
+        raise ProviderError(f"{where} does not answer: {type(error).__name__}") from None
+    except ValueError:
+        raise ProviderError(f"{where} answers with what is no JSON") from None
+    if not isinstance(answer, dict):
+        raise ProviderError(f"{where} answers with what is no JSON object")
+    return answer

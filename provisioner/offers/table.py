@@ -1,0 +1,174 @@
+"""The offers of one source, sorted by price and indexed by GPU. Immutable: readers need no lock."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from policies.quantities import Range
+from policies.world import Offer, PurchaseMode, Resources
+from provisioner.gpus import GPUS
+from provisioner.offers.columns import MODES, Columns, Numbers, Words
+from provisioner.offers.query import GpuWish, OfferQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Offers that one part of a query left out, the cheapest of them as an example."""
+
+    because: str
+    count: int
+    example: Offer
+
+
+class Table:
+    """Rows are numbered in the order of `policies.placement.by_price`."""
+
+    def __init__(self, columns: Columns, made: Sequence[Offer] | None = None) -> None:
+        """`made` are the same offers as values, where there are such already."""
+        order = columns.by_price()
+        self._columns = columns.take(order)
+        self._made = None if made is None else [made[row] for row in order]
+        self._of_model = _rows_by_word(self._columns.gpu_model)
+        self._everything = np.arange(len(columns))
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def offer(self, row: int) -> Offer:
+        return self._columns.offer(row) if self._made is None else self._made[row]
+
+    def offers(self) -> Iterator[Offer]:
+        return map(self.offer, range(len(self)))
+
+    def prices(self) -> dict[str, float]:
+        """Of an hour, by the offer's id."""
+        return {self._columns.id(row): float(self._columns.price[row]) for row in range(len(self))}
+
+    def words(self, column: str) -> set[str]:
+        """The different texts of a column: `region`, `gpu_model`."""
+        found: Words = getattr(self._columns, column)
+        return {found.words[code] for code in np.unique(found.codes)}
+
+    def shapes(self, provider: str) -> dict[str, Resources]:
+        """What each of a provider's types has."""
+        ours = np.flatnonzero(
+            self._columns.provider.codes == _code(self._columns.provider, provider)
+        )
+        types = self._columns.instance_type
+        _, first = np.unique(types.codes[ours], return_index=True)
+        return {types[row]: self.offer(row).resources for row in map(int, ours[first])}
+
+    @property
+    def columns(self) -> Columns:
+        return self._columns
+
+    def select(self, query: OfferQuery, dropped: list[Dropped] | None = None) -> Numbers:
+        """The rows that fit, cheapest first; what left out the others goes to `dropped`."""
+        rows = self._with_gpus(query.gpus) if dropped is None else self._everything
+        for because, test in self._tests(query, with_gpus=dropped is not None):
+            passed = test(rows)
+            if dropped is not None and not passed.all():
+                out = rows[~passed]
+                dropped.append(Dropped(because, len(out), self.offer(int(out[0]))))
+            rows = rows[passed]
+        return rows
+
+    def same(self, offer: Offer, mode: PurchaseMode) -> Offer | None:
+        """The same machine in the same zone, bought in another mode; None when it is not sold."""
+        c = self._columns
+        codes = [
+            _code(words, text)
+            for words, text in ((c.instance_type, offer.instance_type), (c.zone, offer.zone))
+        ]
+        found = (c.instance_type.codes == codes[0]) & (c.zone.codes == codes[1])
+        rows = np.flatnonzero(found & (c.mode == MODES.index(mode)))
+        return self.offer(int(rows[0])) if len(rows) else None
+
+    def _with_gpus(self, wishes: tuple[GpuWish, ...]) -> Numbers:
+        """The rows that have any of the GPUs, by the index."""
+        if not wishes:
+            return self._everything
+        found = []
+        for wish in wishes:
+            for model in self._models(wish.model):
+                rows = self._of_model[model]
+                found.append(rows[_within(self._columns.gpus[rows], wish.count)])
+        if len(found) == 1:
+            return found[0]
+        return np.unique(np.concatenate(found)) if found else np.arange(0)
+
+    def _models(self, wanted: str | None) -> list[str]:
+        """The models that a name means here; all of them for None."""
+        if wanted is None:
+            return [model for model in self._of_model if model]
+        return [model for model in self._of_model if model and _is_named(wanted, model)]
+
+    def _tests(
+        self, query: OfferQuery, *, with_gpus: bool
+    ) -> Iterator[tuple[str, Callable[[Numbers], Numbers]]]:
+        """Each part of a query with its test of some rows, the sharpest first."""
+        c = self._columns
+        if with_gpus and query.gpus:
+            fitting = np.zeros(len(self), dtype=bool)
+            fitting[self._with_gpus(query.gpus)] = True
+            yield "gpu", lambda rows: fitting[rows]
+        if query.mode is not None:
+            code = MODES.index(query.mode)
+            yield "mode", lambda rows: c.mode[rows] == code
+        for name, wanted in (
+            ("provider", query.providers),
+            ("region", query.regions),
+            ("zone", query.zones),
+            ("instance_type", query.types),
+        ):
+            if wanted:
+                words: Words = getattr(c, name)
+                matching = np.array([_matches(wanted, word) for word in words.words], dtype=bool)
+                yield name, lambda rows, m=matching, w=words: m[w.codes[rows]]  # type: ignore[misc]
+        for name, span in (("cpus", query.cpus), ("memory_gib", query.memory_gib)):
+            if span is not None:
+                numbers = getattr(c, name)
+                yield name, lambda rows, n=numbers, s=span: _within(n[rows], s)  # type: ignore[misc]
+        if query.gpu_memory_gib is not None:
+            sizes = np.array([_gpu_memory(model) for model in c.gpu_model.words])
+            wanted_size = query.gpu_memory_gib
+            yield "gpu_memory", lambda rows: _within(sizes[c.gpu_model.codes[rows]], wanted_size)
+        if query.max_price_per_hour is not None:
+            most = float(query.max_price_per_hour)
+            yield "max_price", lambda rows: c.price[rows] <= most
+
+
+def _rows_by_word(words: Words) -> dict[str, Numbers]:
+    """The rows of each word, in order."""
+    order = np.argsort(words.codes, kind="stable")
+    starts = np.searchsorted(words.codes[order], np.arange(len(words.words) + 1))
+    return {word: order[starts[code] : starts[code + 1]] for code, word in enumerate(words.words)}
+
+
+def _within(numbers: Numbers, span: Range) -> Numbers:
+    above: Numbers = numbers >= float(span.low)
+    return above if span.high is None else above & (numbers <= float(span.high))
+
+
+def _matches(patterns: tuple[str, ...], word: str) -> bool:
+    return any(_is_named(pattern, word) for pattern in patterns)
+
+
+def _is_named(pattern: str, word: str) -> bool:
+    if "*" not in pattern:
+        return pattern.casefold() == word.casefold()
+    return re.fullmatch(fnmatch.translate(pattern.casefold()), word.casefold()) is not None
+
+
+def _gpu_memory(model: str) -> float:
+    gpu = GPUS.get(model)
+    return float("nan") if gpu is None else gpu.memory_gib
+
+
+def _code(words: Words, text: str) -> int:
+    return words.words.index(text) if text in words.words else -1
