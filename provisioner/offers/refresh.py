@@ -17,7 +17,7 @@ import httpx
 from policies.world import Resources
 from provisioner.calls import Calls
 from provisioner.clock import Clock
-from provisioner.errors import RoostError
+from provisioner.errors import ProviderError, RoostError
 from provisioner.offers.catalogue import Catalogue
 from provisioner.offers.market import Market
 from provisioner.offers.prices import priced
@@ -142,16 +142,22 @@ def _written_at(file: Any, now: datetime) -> datetime:
     return min(datetime.fromtimestamp(file.stat().st_mtime, now.tzinfo), now)
 
 
-def _read_libcloud(catalogue: Catalogue, now: datetime) -> None:
+def _read_libcloud(catalogue: Catalogue, _now: datetime) -> None:
     from provisioner.offers.sources.libcloud_file import read_libcloud_prices, told_at
 
     catalogue.update_columns("libcloud", read_libcloud_prices("ec2"), told_at())
 
 
 def _read_azure(catalogue: Catalogue, http: Callable[[], httpx.Client], now: datetime) -> None:
+    shapes = catalogue.shapes("azure")
+    if not shapes:
+        raise ProviderError(
+            "Azure's price list names types without their CPUs and memory, and nothing is known of "
+            "those yet.",
+            remedy="Set up Azure as a provider, or name a CSV file with its types.",
+        )
     with http() as client:
         prices = list(azure_prices(client))
-    shapes = catalogue.shapes("azure")
     columns = priced("azure", prices, shapes.get)
     catalogue.update_columns("azure retail prices", columns, now)
 
@@ -166,6 +172,6 @@ def _read_gcp(
     catalogue.update_columns("google billing catalogue", columns, now)
 
 
-def _read_advisor(market: Market, http: Callable[[], httpx.Client], now: datetime) -> None:
+def _read_advisor(market: Market, http: Callable[[], httpx.Client], _now: datetime) -> None:
     with http() as client:
         market.interruptions = spot_advisor.interruption_rates(client)

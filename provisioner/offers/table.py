@@ -56,10 +56,8 @@ class Table:
 
     def shapes(self, provider: str) -> dict[str, Resources]:
         """What each of a provider's types has."""
-        ours = np.flatnonzero(
-            self._columns.provider.codes == _code(self._columns.provider, provider)
-        )
-        types = self._columns.instance_type
+        c, types = self._columns, self._columns.instance_type
+        ours = np.flatnonzero(c.provider.codes == _code(c.provider, provider))
         _, first = np.unique(types.codes[ours], return_index=True)
         return {types[row]: self.offer(row).resources for row in map(int, ours[first])}
 
