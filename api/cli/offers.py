@@ -56,7 +56,13 @@ _ORDERS = click.Choice(["price", "price-per-gpu", "price-per-work"])
 @click.option("--egress", "egress_gib_per_hour", type=float, help="GiB sent an hour.")
 @click.option("--everything", is_flag=True, help="Also what no provider that is set up sells.")
 @click.option("--catalog", type=click.Path(exists=True), help="CSV files to search instead.")
-@click.option("--limit", type=click.IntRange(1, 100000), default=20, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 100000),
+    default=20,
+    show_default=True,
+    help="How many at most.",
+)
 @click.option("--explain", is_flag=True, help="Say why the other offers do not fit.")
 @click.option("--sources", is_flag=True, help="Show where offers come from, and how old they are.")
 @click.option("--quarantined", is_flag=True, help="Show the rows that are not believed.")

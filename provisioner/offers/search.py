@@ -186,9 +186,12 @@ class Searcher:
             for word in asked:
                 if "*" in word:
                     continue
-                known = {text for stock in stocks for text in stock.table.words(column) if text}
-                if word.casefold() not in {text.casefold() for text in known}:
-                    raise _unknown(name, word, known)
+                known = [stock.table.words(column) for stock in stocks]
+                if any(word in words for words in known):
+                    continue
+                every = frozenset[str]().union(*known)
+                if word.casefold() not in {text.casefold() for text in every}:
+                    raise _unknown(name, word, every)
 
 
 def beside_per_hour(beside: Beside, rates: Rates, offer: Offer) -> Decimal | None:

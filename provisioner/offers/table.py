@@ -35,6 +35,8 @@ class Table:
         self._made = None if made is None else [made[row] for row in order]
         self._of_model = _rows_by_word(self._columns.gpu_model)
         self._everything = np.arange(len(columns))
+        self._words: dict[str, frozenset[str]] = {}
+        """By column, once they have been asked for."""
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -49,10 +51,13 @@ class Table:
         """Of an hour, by the offer's id."""
         return {self._columns.id(row): float(self._columns.price[row]) for row in range(len(self))}
 
-    def words(self, column: str) -> set[str]:
+    def words(self, column: str) -> frozenset[str]:
         """The different texts of a column: `region`, `gpu_model`."""
-        found: Words = getattr(self._columns, column)
-        return {found.words[code] for code in np.unique(found.codes)}
+        if column not in self._words:
+            found: Words = getattr(self._columns, column)
+            used = np.unique(found.codes)
+            self._words[column] = frozenset(found.words[code] for code in used) - {""}
+        return self._words[column]
 
     def shapes(self, provider: str) -> dict[str, Resources]:
         """What each of a provider's types has."""

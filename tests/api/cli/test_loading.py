@@ -83,7 +83,7 @@ def test_the_help_tells_the_exit_codes(tmp_path):
 
 
 def test_wrong_usage_is_one_line_and_code_2(tmp_path):
-    for arguments in (["nonsense"], ["workstation", "create"], ["offers", "--cpus", "many"]):
+    for arguments in (["nonsense"], ["workstation", "create"], ["offers", "--limit", "many"]):
         done = roost(*arguments, home=tmp_path)
         assert done.returncode == 2
         assert done.stdout == ""
