@@ -45,6 +45,17 @@ def plan_from_dict(data: Mapping[str, Any]) -> Plan:
     return _read(data, "plan", Plan)
 
 
+def value_to_json(value: Any) -> Any:
+    """Any frozen value of dataclasses, tuples, enumerations, times and Decimals."""
+    return _dump(value, type(value).__name__)
+
+
+def value_from_json(data: Any, kind: type[T]) -> T:
+    """Raises CodecError when the data is of another shape than `kind`."""
+    value: T = _load(data, kind, kind.__name__)
+    return value
+
+
 def _read(data: Mapping[str, Any], key: str, kind: type[T]) -> T:
     if data.get("version") != VERSION:
         found = data.get("version")

@@ -213,6 +213,8 @@ class Listing:
     leftovers: tuple[Leftover, ...] = ()
     silent_regions: frozenset[str] = frozenset()
     """Regions that did not answer: what is there is not in this listing (P17)."""
+    troubles: tuple[str, ...] = ()
+    """What people should see to, such as a host without room on its disk."""
 
 
 class Provider(Protocol):

@@ -120,7 +120,8 @@ class Watch:
             _log.warning("provider %s: %s", seen.provider, seen.error)
             return
         silent = seen.listing.silent_regions
-        error = f"no answer from {', '.join(sorted(silent))}" if silent else None
+        told = [f"no answer from {', '.join(sorted(silent))}"] if silent else []
+        error = "; ".join((*told, *seen.listing.troubles)) or None
         self.health[seen.provider] = replace(
             before, listed_at=seen.at, error=error, silent_regions=silent
         )

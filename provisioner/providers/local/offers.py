@@ -8,6 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from policies.world import Offer, PurchaseMode, Resources
+from provisioner.gpus import canonical_gpu
 from provisioner.providers.local.host import Host
 from provisioner.providers.local.market import Market
 from provisioner.providers.local.settings import LocalSettings
@@ -90,7 +91,7 @@ def _offer(
 
 
 def _machine_type(host: Host, cpus: int, memory_gib: int, gpus: int) -> MachineType:
-    model = host.gpus[0].model if gpus else None
+    model = canonical_gpu(host.gpus[0].model) if gpus else None
     name = f"local.{cpus}x{memory_gib}" + (f".{gpus}gpu" if gpus else "")
     return MachineType(name, Resources(float(cpus), float(memory_gib), gpus, model))
 
