@@ -5,18 +5,20 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 
+import httpx
+
 from policies.world import Snapshot
+from provisioner import tls
 from provisioner.agent_wheel import AgentWheel, build_agent_wheel
 from provisioner.agents import Agents
-from provisioner.bootstrap import user_data
+from provisioner.bootstrap import HomeDisk, Preparation, user_data
 from provisioner.calls import Calls, ThreadedCalls
 from provisioner.clock import Clock, SystemClock
 from provisioner.costs import Costs
-from provisioner.errors import StateError
 from provisioner.ids import digest
 from provisioner.installation import Installation, load_installation
 from provisioner.instances import Instances
@@ -24,16 +26,15 @@ from provisioner.jobs.service import Jobs
 from provisioner.launches import Launches
 from provisioner.offers.catalogue import Catalogue
 from provisioner.offers.market import Market
+from provisioner.offers.refresh import Refresher, sources_of
 from provisioner.offers.service import Offers
 from provisioner.people import People
 from provisioner.policybook import PolicyBook
+from provisioner.provider_setup import make_providers
 from provisioner.providers.contract import LaunchRequest, Provider
-from provisioner.providers.local.limits import LimitsUnavailableError, find_limits
-from provisioner.providers.local.market import MarketSettings, TraceSettings
-from provisioner.providers.local.provider import LocalProvider
-from provisioner.providers.local.settings import LocalSettings
+from provisioner.reachability import Reachability
 from provisioner.reconcile.reconciler import Reconciler
-from provisioner.settings import LocalProviderSettings, Settings
+from provisioner.settings import Settings
 from provisioner.statefolder import StateFolder
 from provisioner.status import ProviderStatus, Status
 from provisioner.store import cooldowns, instances, lease, workstations
@@ -57,6 +58,7 @@ class Roost:
         folder: StateFolder,
         installation: Installation,
         providers: Mapping[str, Provider],
+        market: Market | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -66,13 +68,18 @@ class Roost:
         self.providers = providers
         self.url = settings.public_url or f"http://{settings.host}:{settings.port}"
         """Where machines reach the control plane; set again when the port is chosen at start."""
+        self.ca = tls.pinned(settings.tls_certificate, settings.tls_key, settings.tls_ca)
+        """PEM text of the only authority that may vouch for `url`; None for the usual ones."""
+        self.reachability = Reachability(self.url, clock, lambda: self.agent_wheel.sha256, self.ca)
         self.poked = threading.Event()
-        self.catalogue = Catalogue()
         self._calls = calls
         self.costs = Costs(store, clock, settings.local.currency)
         self.people = People(store, clock)
-        self.market = Market(self.catalogue)
-        self.offers = Offers(self.catalogue)
+        self.market = market or Market(Catalogue())
+        self.catalogue = self.market.catalogue
+        self.offers = Offers(self.market, clock)
+        sources = sources_of(settings.offers, self.market, httpx.Client)
+        self.refresher = Refresher(sources, clock, calls, self.market)
         self.launches = Launches(store)
         self.instances = Instances(store, clock, providers)
         self.workstations = Workstations(store, clock, self.market, self.poked.set)
@@ -143,21 +150,35 @@ class Roost:
         gib = 10
         if row.volume_id is not None:
             gib = workstations.volume_of(connection, row.volume_id)["gib"]
-        wheel = self.agent_wheel
+        can = self.providers[row.provider].capabilities
+        elsewhere, home = not can.same_host, None
+        if row.volume_id is not None and can.home_disks:
+            home = HomeDisk(row.volume_id, gib)
         return LaunchRequest(
             launch_id=row.launch_id,
             offer=row.offer,
-            user_data=user_data(
-                url=self.url,
-                instance_id=row.id,
-                bootstrap_token=token,
-                wheel_sha256=wheel.sha256,
-                wheel_filename=wheel.filename,
-            ),
+            user_data=self._user_data(row.id, token, home, elsewhere),
             tags=(("installation", self.installation.id), ("instance", row.id)),
             volume_id=row.volume_id,
             volume_gib=gib,
             alternatives=row.alternatives,
+        )
+
+    def _user_data(
+        self, instance_id: str, token: str, home: HomeDisk | None, elsewhere: bool
+    ) -> str:
+        """A machine on this host has this host's Python, and its home is a folder."""
+        wheel, machines = self.agent_wheel, self.settings.machines
+        wanted = Preparation(machines.python, machines.packages, machines.package_index)
+        return user_data(
+            url=self.url,
+            instance_id=instance_id,
+            bootstrap_token=token,
+            wheel_sha256=wheel.sha256,
+            wheel_filename=wheel.filename,
+            ca=self.ca,
+            home=home,
+            preparation=wanted if elsewhere else Preparation(),
         )
 
 
@@ -173,51 +194,10 @@ def build(settings: Settings, clock: Clock | None = None, calls: Calls | None = 
     store = Store(settings.database)
     upgrade(store)
     installation = load_installation(store, folder.path, clock)
-    providers: dict[str, Provider] = {}
-    if settings.local.enabled:
-        if settings.local.limits == "enforce":
-            _require_limits()
-        local = LocalProvider(
-            folder.machines, installation.id, clock, _local_settings(settings.local)
-        )
-        providers[local.name] = local
-    return Roost(settings, store, clock, calls or ThreadedCalls(), folder, installation, providers)
-
-
-def _require_limits() -> None:
-    """Refuse at the start, and not at the first machine, what this host cannot keep."""
-    try:
-        find_limits()
-    except LimitsUnavailableError as error:
-        raise StateError(
-            f"This host cannot hold machines to their CPUs and memory: {error}.",
-            remedy='Say that they need no limits: `limits = "none"` under `[local]` in the '
-            "configuration file, or ROOST_LOCAL__LIMITS=none. (A systemd user session or a "
-            "delegated cgroup v2 would do as well.)",
-        ) from error
-
-
-def _local_settings(given: LocalProviderSettings) -> LocalSettings:
-    traces: tuple[TraceSettings, ...] = ()
-    if given.spot_trace is not None:
-        start = given.spot_trace_starts_at or datetime(1970, 1, 1, tzinfo=UTC)
-        traces = tuple(TraceSettings(zone, given.spot_trace, start) for zone in given.zones)
-    return LocalSettings(
-        zones=given.zones,
-        currency=given.currency,
-        price_per_cpu_hour=given.price_per_cpu_hour,
-        price_per_gib_hour=given.price_per_gib_hour,
-        price_per_gpu_hour=given.price_per_gpu_hour,
-        price_per_volume_gib_month=given.price_per_gib_month,
-        overcommit=given.overcommit,
-        limits=given.limits,
-        market=MarketSettings(
-            seed=given.spot_seed,
-            spot_price_fraction=given.spot_price_share,
-            mean_hours_between_reclaims=given.spot_mean_hours_between_reclaims,
-            notice_s=given.spot_notice_s,
-            traces=traces,
-        ),
+    market = Market(Catalogue())
+    providers = make_providers(settings, folder, installation.id, clock, market)
+    return Roost(
+        settings, store, clock, calls or ThreadedCalls(), folder, installation, providers, market
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from provisioner import reachability
 from provisioner.app import Roost
 from provisioner.errors import StateError
 from provisioner.schedule import Schedule
@@ -20,6 +21,7 @@ class Daemon:
 
     def __init__(self, roost: Roost) -> None:
         self._roost = roost
+        roost.market.closures_now = lambda: roost.reachability.closures(roost.providers)
         self._schedule = Schedule()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reconciler", daemon=True)
@@ -28,6 +30,8 @@ class Daemon:
         self._roost.agent_wheel  # noqa: B018 (built now, so that a fault shows at start)
         self._roost.reconciler.refresh_offers()
         self._schedule.every(PRUNE_EVERY_S, self._prune, "prune the journal")
+        if any(not each.capabilities.same_host for each in self._roost.providers.values()):
+            self._schedule.every(reachability.LOOK_EVERY_S, self._look, "look at public_url")
         self._schedule.start()
         self._thread.start()
 
@@ -44,6 +48,7 @@ class Daemon:
         while not self._stopping.is_set():
             poked.clear()
             try:
+                self._roost.refresher.refresh()
                 self._roost.reconciler.tick()
             except StateError as error:
                 _log.error("no tick: %s", error)
@@ -52,6 +57,12 @@ class Daemon:
                 _log.exception("a tick failed; the next one starts anew from the rows")
                 self._stopping.wait(_AFTER_FAILURE_S)
             poked.wait(tick_s)
+
+    def _look(self) -> None:
+        before = self._roost.reachability.trouble()
+        self._roost.reachability.look()
+        if self._roost.reachability.trouble() != before:
+            self._roost.poked.set()
 
     def _prune(self) -> None:
         if self._roost.reconciler.held is not None:

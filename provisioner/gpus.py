@@ -1,11 +1,13 @@
 """What GPUs are called and what they can do, the same for all clouds.
 
 TFLOP/s are the vendors' peaks of 16-bit matrix arithmetic (FP16 or BF16 with FP32 accumulation,
-without sparsity), from the data sheets of the models: nvidia.com/en-us/data-center (H200, H100,
-A100, L40S, L4, A10, A30, A40, V100, T4, P100, P4, B200, B300), the RTX architecture white papers
-(Ada, Ampere, Blackwell), amd.com/en/products/accelerators (MI300X, MI325X, MI250X), and for the
-A10G aws.amazon.com/ec2/instance-types/g5. They rank models; what a training run measures counts
-more, and `roost offers --throughput` takes that.
+without sparsity), from the data sheets of the models: nvidia.com/en-us/data-center (GB200, B300,
+B200, H200, H100, H20, A100, L40S, L4, A10, A30, A40, V100, T4, P100), the RTX architecture white
+papers (Turing, Ampere, Ada, Blackwell; of the RTX PRO an eighth of their peak at FP4 with sparsity),
+amd.com/en/products/accelerators (MI355X, MI325X, MI300X, MI250X), and for the A10G
+aws.amazon.com/ec2/instance-types/g5. Older models (P4, M60, K80) have no such arithmetic: theirs is
+the peak of FP32. All this ranks models; what a training run measures counts more, and
+`roost offers --throughput` takes that.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from functools import lru_cache
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One model: its memory in GiB and its peak of 16-bit arithmetic in TFLOP/s."""
+    """One model: its memory as it is sold (in GB) and its peak of 16-bit arithmetic in TFLOP/s."""
 
     name: str
     memory_gib: float
@@ -27,6 +29,7 @@ class Gpu:
 GPUS = {
     gpu.name: gpu
     for gpu in (
+        Gpu("GB200", 186, 2500),
         Gpu("B300", 288, 2250),
         Gpu("B200", 180, 2250),
         Gpu("H200", 141, 989),
@@ -34,6 +37,7 @@ GPUS = {
         Gpu("H100-MEGA", 80, 989),
         Gpu("H100-NVL", 94, 835),
         Gpu("GH200", 96, 990),
+        Gpu("H20", 96, 148),
         Gpu("A100-80GB", 80, 312),
         Gpu("A100", 40, 312),
         Gpu("L40S", 48, 362),
@@ -45,7 +49,9 @@ GPUS = {
         Gpu("A10G", 24, 70),
         Gpu("A6000", 48, 155),
         Gpu("RTX PRO 6000", 96, 503),
+        Gpu("RTX PRO 4500", 32, 211),
         Gpu("RTX 6000 ADA", 48, 364),
+        Gpu("RTX 6000", 24, 130),
         Gpu("RTX 5090", 32, 210),
         Gpu("RTX 4090", 24, 165),
         Gpu("RTX 3090", 24, 71),
@@ -55,6 +61,9 @@ GPUS = {
         Gpu("T4g", 16, 65),
         Gpu("P100", 16, 19),
         Gpu("P4", 8, 5.5),
+        Gpu("M60", 8, 4.8),
+        Gpu("K80", 12, 4.4),
+        Gpu("MI355X", 288, 2516),
         Gpu("MI325X", 256, 1307),
         Gpu("MI300X", 192, 1307),
         Gpu("MI250X", 128, 383),
@@ -69,7 +78,9 @@ _NOISE = re.compile(
 _MEMORY = re.compile(r"(?i)(\d+)gi?b")
 _LARGE = {"A100": (60, "A100-80GB"), "V100": (24, "V100-32GB"), "H100": (90, "H100-NVL")}
 """Models of two sizes: from so many GiB on it is the larger one."""
-_ALIASES = {"RTX A6000": "A6000", "RTX6000 ADA": "RTX 6000 ADA", "RTX PRO6000": "RTX PRO 6000"}
+_ALIASES = {"RTX A6000": "A6000"}
+_GLUED = re.compile(r"(?i)(?<=\b[rg]tx)(?=[a-z]?\d|pro)|(?<=pro)(?=\d)")
+"""`RTX4090` and `RTXPRO6000` are written apart by some."""
 _KNOWN = {name.casefold(): name for name in GPUS}
 
 
@@ -81,7 +92,7 @@ def canonical_gpu(model: str, memory_gib: float | None = None) -> str:
     known here keeps its own name, without the words that only some clouds add.
     """
     memory, words = memory_gib, []
-    for word in re.split(r"[\s_-]+", model.strip()):
+    for word in re.split(r"[\s_-]+", _GLUED.sub(" ", model.strip())):
         size = _MEMORY.fullmatch(word)
         if size is not None:
             memory = float(size[1])

@@ -6,12 +6,28 @@ import os
 import tomllib
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from provisioner.errors import StateError
+from provisioner.offers.settings import OffersSettings
+from provisioner.providers.aws.settings import AwsSettings
+from provisioner.providers.libcloud.settings import CloudSettings
+from provisioner.providers.ssh.settings import SshSettings
+
+_REQUIREMENT = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(==[A-Za-z0-9.+!_-]+)?$"
+"""A package as `name` or `name==version`."""
 
 
 class LocalProviderSettings(BaseModel):
@@ -36,6 +52,29 @@ class LocalProviderSettings(BaseModel):
     spot_notice_s: float = Field(default=120.0, ge=0.0)
 
 
+class MachineSettings(BaseModel):
+    """What machines elsewhere have of Python: from their image, else from an index or a cache."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    python: str = Field(default="python3", min_length=1, max_length=256)
+    packages: tuple[Annotated[str, Field(pattern=_REQUIREMENT)], ...] = ()
+    package_index: str | None = None
+
+    @field_validator("package_index")
+    @classmethod
+    def _safe(cls, url: str | None) -> str | None:
+        """What is installed runs as root, so nobody on the way may change it."""
+        if url is None:
+            return None
+        parts = urlsplit(url)
+        if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+            raise ValueError("it must be an https:// URL")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("it must hold no user and no password: each machine would show them")
+        return url
+
+
 class Settings(BaseSettings):
     """Everything that can be set; environment variables are `ROOST_PORT`, `ROOST_LOCAL__LIMITS`."""
 
@@ -47,11 +86,25 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(default=8470, ge=0, le=65535)
     public_url: str | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_ca: Path | None = None
     database_url: str | None = None
     tick_s: float = Field(default=1.0, gt=0, le=60)
     heartbeat_s: float = Field(default=1.0, gt=0, le=60)
     lease_s: float = Field(default=15.0, ge=2)
+    machines: MachineSettings = MachineSettings()
     local: LocalProviderSettings = LocalProviderSettings()
+    ssh: SshSettings | None = None
+    aws: AwsSettings | None = None
+    clouds: tuple[CloudSettings, ...] = ()
+    offers: OffersSettings = OffersSettings()
+
+    @model_validator(mode="after")
+    def _certificate_and_key(self) -> Self:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("tls_certificate and tls_key belong together: give both or none")
+        return self
 
     @classmethod
     def load(cls, config: Path | None = None, **flags: Any) -> Self:

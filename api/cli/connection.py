@@ -15,4 +15,4 @@ def connect() -> Client:
     url, token = profile.choose()
     from api.client import Client
 
-    return Client(url, token)
+    return Client(url, token, ca=profile.authority(url))

@@ -142,6 +142,25 @@ def show(output: Output, name: str) -> None:
         ("machine", "instance_id"),
     ]
     output.table(now["attempts"], columns)
+    started = [_boot(each) for each in now["attempts"] if each["boot"]]
+    if started:
+        output.text("\nSeconds from the decision to the first step:")
+        output.table(started, [(name, name) for name in started[0]])
+
+
+def _boot(attempt: Json) -> Json:
+    """How one attempt came up, in the order of time."""
+    boot = attempt["boot"]
+    measured = ", ".join(f"{part} {seconds:g}" for part, seconds in boot["agent_s"].items())
+    return {
+        "attempt": attempt["number"],
+        "accepted": boot["accept_s"],
+        "running": boot["provision_s"],
+        "agent": boot["boot_s"],
+        "task": boot["task_s"],
+        "first step": boot["first_step_s"],
+        "of the agent's": measured or None,
+    }
 
 
 @job.command(epilog="Example: roost job logs digits --follow")

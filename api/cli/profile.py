@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from provisioner.errors import StateError, UnauthenticatedError
@@ -19,21 +19,28 @@ DEFAULT_URL = "http://127.0.0.1:8470"
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The current control plane's URL, and the tokens by URL."""
+    """The current control plane's URL, and by URL the tokens and who vouches for it."""
 
     current: str | None = None
     tokens: dict[str, str] = field(default_factory=dict)
+    authorities: dict[str, str] = field(default_factory=dict)
+    """PEM text of the only certificates to trust there; those of the system where none is."""
 
-    def with_token(self, url: str, token: str) -> Profile:
-        """Know `token` for `url`, and make `url` the current one."""
-        return Profile(url, {**self.tokens, url: token})
+    def with_token(self, url: str, token: str, ca: str | None = None) -> Profile:
+        """Know `token` for `url`, and make `url` the current one; `ca` is PEM text."""
+        others = {key: value for key, value in self.authorities.items() if key != url}
+        return Profile(
+            url, {**self.tokens, url: token}, others if ca is None else {**others, url: ca}
+        )
 
     def moved(self, old: str, new: str) -> Profile:
         """The control plane at `old` is at `new` now."""
-        tokens = dict(self.tokens)
-        if old in tokens:
-            tokens[new] = tokens.pop(old)
-        return replace(self, current=new if self.current == old else self.current, tokens=tokens)
+        tokens, authorities = dict(self.tokens), dict(self.authorities)
+        for known in (tokens, authorities):
+            if old in known:
+                known[new] = known.pop(old)
+        current = new if self.current == old else self.current
+        return replace(self, current=current, tokens=tokens, authorities=authorities)
 
 
 def profile_file() -> Path:
@@ -47,7 +54,7 @@ def load() -> Profile:
     path = profile_file()
     try:
         body = json.loads(path.read_text())
-        return Profile(body["current"], dict(body["tokens"]))
+        return Profile(body["current"], dict(body["tokens"]), dict(body.get("authorities", {})))
     except FileNotFoundError:
         return Profile()
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -65,7 +72,7 @@ def save(profile: Profile) -> None:
         # mkstemp makes the file 0600 from its first moment on.
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".client-")
         with os.fdopen(handle, "w") as file:
-            json.dump({"current": profile.current, "tokens": profile.tokens}, file, indent=1)
+            json.dump(asdict(profile), file, indent=1)
         Path(temporary).replace(path)
     except OSError as error:
         raise StateError(
@@ -89,6 +96,27 @@ def choose() -> tuple[str, str]:
             remedy="Use `roost login`, or start a control plane here with `roost up`.",
         )
     return url, clean_token(token)
+
+
+def authority(url: str) -> str | None:
+    """PEM text of the only certificates to trust at `url`; ROOST_CA_FILE wins over what is stored.
+
+    Raises:
+        StateError: the file cannot be read.
+    """
+    named = os.environ.get("ROOST_CA_FILE")
+    return load().authorities.get(url) if not named else read_authority(Path(named))
+
+
+def read_authority(path: Path) -> str:
+    """The text of a PEM file. Raises `StateError`."""
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StateError(
+            f"The certificates in {path} cannot be read: {error}.",
+            remedy="Name a PEM file: the control plane's `tls_ca` or its own certificate.",
+        ) from error
 
 
 def tidy(url: str) -> str:

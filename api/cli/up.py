@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -30,7 +31,7 @@ class _StoppedError(Exception):
 @click.command(epilog="Example: roost up --state ./roost-state --port 8470")
 @click.option("--state", type=click.Path(file_okay=False, path_type=Path), help="State folder.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; 0 takes a free one.")
-@click.option("--host", help="Loopback address to listen on.")
+@click.option("--host", help="Address to listen on; without TLS a loopback one.")
 @click.option(
     "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="TOML file."
 )
@@ -47,7 +48,7 @@ def up(
     from provisioner.statefolder import StateFolder
 
     settings = Settings.load(config, state=state, port=port, host=host)
-    _refuse_open_host(settings.host)
+    _refuse_open_host(settings)
     folder = StateFolder(settings.state)
     folder.lock()
     with (
@@ -104,16 +105,22 @@ def _serve(output: Output, settings: Settings, port: _Port) -> None:
     import uvicorn
 
     from api.app import create_app
+    from provisioner import tls
     from provisioner.app import build
     from provisioner.daemon import Daemon
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for noisy in ("uvicorn", "httpx", "apscheduler", "alembic"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    url = _url(settings.host, port.number)
+    url = _url(settings, port.number)
     public = settings.public_url or url
     roost = build(settings.model_copy(update={"port": port.number, "public_url": public}))
+    certificate, key = settings.tls_certificate, settings.tls_key
     try:
+        if certificate is not None and key is not None:
+            tls.serving(certificate, key)
+            tls.check_name(certificate, key, roost.ca, urlsplit(public).hostname or "")
+            url = public  # the name that the certificate vouches for
         daemon = Daemon(roost)
 
         class Server(uvicorn.Server):
@@ -122,7 +129,7 @@ def _serve(output: Output, settings: Settings, port: _Port) -> None:
             async def startup(self, sockets: list[socket.socket] | None = None) -> None:
                 await super().startup(sockets)
                 # Only now: a token that is drawn and not shown locks everybody out.
-                _announce(output, settings, port, url, roost.people.ensure_admin())
+                _announce(output, settings, port, url, roost.ca, roost.people.ensure_admin())
 
         assert port.socket is not None
         config = uvicorn.Config(
@@ -133,6 +140,8 @@ def _serve(output: Output, settings: Settings, port: _Port) -> None:
             ws="none",
             server_header=False,
             timeout_graceful_shutdown=5,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
         )
         daemon.start()
         try:
@@ -144,9 +153,9 @@ def _serve(output: Output, settings: Settings, port: _Port) -> None:
 
 
 def _announce(
-    output: Output, settings: Settings, port: _Port, url: str, secret: str | None
+    output: Output, settings: Settings, port: _Port, url: str, ca: str | None, secret: str | None
 ) -> None:
-    _remember(settings, port, url, secret)
+    _remember(settings, port, url, ca, secret)
     if output.as_json:
         output.value({"url": url, "admin_token": secret})
         return
@@ -156,15 +165,17 @@ def _announce(
         output.text("Next, in another terminal: roost workstation create desk --wait")
 
 
-def _remember(settings: Settings, port: _Port, url: str, secret: str | None) -> None:
+def _remember(
+    settings: Settings, port: _Port, url: str, ca: str | None, secret: str | None
+) -> None:
     """Let the `roost` command of this user find us; that it cannot is no reason not to run."""
     try:
         stored = profile.load()
         known = stored
         if secret is not None:
-            known = stored.with_token(url, secret)
+            known = stored.with_token(url, secret, ca)
         elif port.before not in (None, port.number):
-            known = stored.moved(_url(settings.host, port.before or 0), url)
+            known = stored.moved(_url(settings, port.before or 0), url)
         if known != stored:
             profile.save(known)
         if stored.current not in (None, known.current):
@@ -173,16 +184,25 @@ def _remember(settings: Settings, port: _Port, url: str, secret: str | None) -> 
         note(f"roost: {error}")
 
 
-def _refuse_open_host(host: str) -> None:
+def _refuse_open_host(settings: Settings) -> None:
+    host = settings.host
     try:
-        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
+        loopback, anywhere = address.is_loopback, address.is_unspecified
     except ValueError:
-        loopback = False
-    if not loopback:
+        loopback, anywhere = host == "localhost", False
+    if not loopback and settings.tls_certificate is None:
         raise StateError(
             f"{host} can be reached from other machines, and tokens would cross the network "
             "unencrypted.",
-            remedy="Listen on 127.0.0.1, put a proxy with TLS before it and set public_url.",
+            remedy="Set tls_certificate and tls_key, or listen on 127.0.0.1, put a proxy with TLS "
+            "before it and set public_url.",
+        )
+    if anywhere and settings.public_url is None:
+        raise StateError(
+            f"{host} is every address of this host, and none that a machine could call.",
+            remedy="Set public_url to the name in the certificate, such as "
+            "https://roost.example.org:8470.",
         )
 
 
@@ -201,8 +221,10 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+def _url(settings: Settings, port: int) -> str:
+    scheme = "http" if settings.tls_certificate is None else "https"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{scheme}://{host}:{port}"
 
 
 @contextlib.contextmanager

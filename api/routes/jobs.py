@@ -36,6 +36,19 @@ EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,12
 ConfigKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,127}$")]
 
 
+class BootOut(View):
+    """Seconds between the decision to launch a machine and the first step, part by part."""
+
+    accept_s: float | None = Field(description="Until the provider accepted the launch.")
+    provision_s: float | None = Field(description="From there until the provider ran the machine.")
+    boot_s: float | None = Field(description="From there until the agent on it called in.")
+    task_s: float | None = Field(description="From there until the job's processes ran.")
+    first_step_s: float | None = Field(description="From there until the first step was done.")
+    agent_s: dict[str, float] = Field(
+        description="Parts of boot_s as the machine measured them: fetch, home, packages."
+    )
+
+
 class AttemptOut(View):
     """One run of a job on one set of machines."""
 
@@ -54,6 +67,7 @@ class AttemptOut(View):
     step: int | None
     checkpoint_step: int | None
     notice: bool | None = Field(description="Whether a notice came before the machine went.")
+    boot: BootOut | None = Field(description="Only where one job is shown.")
 
 
 class JobOut(View):

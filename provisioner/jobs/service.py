@@ -157,7 +157,8 @@ class Jobs:
     def get(self, actor: Actor, ref: str) -> JobView:
         with self._store.read() as connection:
             row = self._row(connection, actor, ref)
-            return job_view(connection, row, people.names(connection), self._clock.now())
+            names = people.names(connection)
+            return job_view(connection, row, names, self._clock.now(), boots=True)
 
     def cancel(self, actor: Actor, ref: str) -> JobView:
         """End a job; its machines go, its checkpoints stay."""

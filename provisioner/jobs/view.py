@@ -9,6 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from policies.world import JobState, Needs, PurchaseMode
+from provisioner.jobs.boot import BootView
+from provisioner.jobs.boot import boots as boots_of
 from provisioner.ledger import cost_of_owner
 from provisioner.store import instances, jobs
 from provisioner.store.engine import Connection
@@ -33,6 +35,8 @@ class AttemptView:
     checkpoint_step: int | None
     notice: bool | None
     """Whether the loss was announced; None when it was not lost."""
+    boot: BootView | None
+    """Only where one job is looked at, and the attempt has a machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,18 @@ class JobView:
 
 
 def job_view(
-    connection: Connection, row: JobRow, names: Mapping[str, str], now: datetime
+    connection: Connection,
+    row: JobRow,
+    names: Mapping[str, str],
+    now: datetime,
+    *,
+    boots: bool = False,
 ) -> JobView:
-    """A job as of now, with all its attempts and what it has cost."""
-    attempts = tuple(_attempts(connection, row))
+    """A job as of now, with all its attempts and what it has cost.
+
+    `boots` adds where the time of each start went, which lists do without.
+    """
+    attempts = tuple(_attempts(connection, row, boots))
     cost, currency = cost_of_owner(connection, row.id, now)
     return JobView(
         id=row.id,
@@ -103,15 +115,19 @@ def job_view(
     )
 
 
-def _attempts(connection: Connection, row: JobRow) -> list[AttemptView]:
+def _attempts(connection: Connection, row: JobRow, boots: bool) -> list[AttemptView]:
     machines = {i.attempt: i for i in instances.of_owner(connection, row.id) if i.slot == 0}
+    attempts = jobs.attempts(connection, row.id)
+    known = boots_of(connection, attempts, machines) if boots else {}
     return [
-        _attempt(attempt, machines.get(attempt.number))
-        for attempt in jobs.attempts(connection, row.id)
+        _attempt(attempt, machines.get(attempt.number), known.get(attempt.number))
+        for attempt in attempts
     ]
 
 
-def _attempt(row: AttemptRow, machine: instances.InstanceRow | None) -> AttemptView:
+def _attempt(
+    row: AttemptRow, machine: instances.InstanceRow | None, boot: BootView | None
+) -> AttemptView:
     lost = row.state == "interrupted"
     values = {
         name: getattr(row, name)
@@ -123,4 +139,5 @@ def _attempt(row: AttemptRow, machine: instances.InstanceRow | None) -> AttemptV
         instance_id=machine.id if machine else None,
         mode=machine.offer.mode if machine else None,
         notice=(machine is not None and machine.notice_deadline is not None) if lost else None,
+        boot=boot,
     )

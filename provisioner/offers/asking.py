@@ -8,8 +8,11 @@ from decimal import Decimal
 from policies.world import PurchaseMode
 from provisioner.errors import InvalidError
 from provisioner.gpus import canonical_gpu
+from provisioner.offers.beside import Beside
 from provisioner.offers.query import OfferQuery, parse_gpus, parse_range
-from provisioner.offers.search import Beside, Order, Search
+from provisioner.offers.search import Order, Search
+
+_ARCHS = {"amd64": "x86_64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Asked:
     region: str | None = None
     zone: str | None = None
     type: str | None = None
+    arch: str | None = None
     max_price_per_hour: Decimal | None = None
     order: Order = Order.PRICE
     in_order_of_gpus: bool = False
@@ -47,6 +51,7 @@ def search_of(asked: Asked) -> Search:
         regions=_listed(asked.region),
         zones=_listed(asked.zone),
         types=_listed(asked.type),
+        archs=tuple(_ARCHS.get(word.casefold(), word) for word in _listed(asked.arch)),
         max_price_per_hour=asked.max_price_per_hour,
     )
     return Search(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 
 from policies.placement import by_price
 from policies.world import Needs, Offer, PurchaseMode, Resources
@@ -20,7 +20,11 @@ from provisioner.offers.diff import NOTHING, Diff, difference
 from provisioner.offers.quarantine import Quarantined, sift
 from provisioner.offers.query import OfferQuery
 from provisioner.offers.table import Table
+from provisioner.providers.contract import PricePoint
 
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+STALE_AFTER = timedelta(hours=24)
+"""Of a source that does not say how long its word is good."""
 _EMPTY = Table(Columns.of(()), ())
 
 
@@ -32,9 +36,14 @@ class Stock:
     table: Table
     buyable: bool
     at: datetime | None = None
+    stale_after: timedelta = STALE_AFTER
     diff: Diff = NOTHING
     """Against what it told before."""
     quarantined: tuple[Quarantined, ...] = field(default=())
+
+    def is_stale(self, now: datetime) -> bool:
+        """Whether it is older than such a source's word should be; it is used all the same."""
+        return self.at is not None and now - self.at > self.stale_after
 
 
 class Catalogue:
@@ -66,11 +75,23 @@ class Catalogue:
         table = Table(columns.take(clean), kept)
         self._replace(Stock(provider, table, True, at, quarantined=tuple(quarantined)))
 
-    def update_columns(self, source: str, columns: Columns, at: datetime | None = None) -> None:
+    def update_columns(
+        self,
+        source: str,
+        columns: Columns,
+        at: datetime | None = None,
+        stale_after: timedelta = STALE_AFTER,
+    ) -> None:
         """What another source tells; it is searched and compared, not bought."""
         clean, quarantined = sift(columns, source)
         table = Table(columns.take(clean))
-        self._replace(Stock(source, table, False, at, quarantined=tuple(quarantined)))
+        self._replace(Stock(source, table, False, at, stale_after, NOTHING, tuple(quarantined)))
+
+    def drop(self, source: str) -> None:
+        """Forget a source that is there no more."""
+        with self._writing:
+            self._stocks = {name: stock for name, stock in self._stocks.items() if name != source}
+            self.version += 1
 
     def all(self) -> tuple[Offer, ...]:
         """All that can be bought, by provider and id."""
@@ -98,6 +119,19 @@ class Catalogue:
         stocks = (s for s in self._buyable() if provider in (None, s.source))
         return tuple(sorted({region for s in stocks for region in s.table.words("region")}))
 
+    def price_elsewhere(
+        self, provider: str, region: str, instance_type: str, mode: PurchaseMode
+    ) -> PricePoint | None:
+        """What a source that is no provider says that a type costs; None when none does."""
+        query = OfferQuery(
+            mode=mode, providers=(provider,), regions=(region,), types=(instance_type,)
+        )
+        for stock in self.stocks():
+            if not stock.buyable and len(rows := stock.table.select(query)):
+                offer = stock.table.offer(int(rows[0]))
+                return PricePoint(stock.at or _LONG_AGO, offer.price_per_hour, offer.currency)
+        return None
+
     def shapes(self, provider: str) -> dict[str, Resources]:
         """What is known of a provider's instance types, from whatever source tells it."""
         found: dict[str, Resources] = {}
@@ -117,10 +151,7 @@ class Catalogue:
             before = self._stocks.get(stock.source)
             was = before.table if before is not None else _EMPTY
             found = difference(was, stock.table)
-            stock = Stock(
-                stock.source, stock.table, stock.buyable, stock.at, found, stock.quarantined
-            )
-            self._stocks = {**self._stocks, stock.source: stock}
+            self._stocks = {**self._stocks, stock.source: replace(stock, diff=found)}
             if stock.buyable and found != NOTHING:
                 self.version += 1
 

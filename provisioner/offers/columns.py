@@ -36,6 +36,12 @@ class Words:
     def take(self, rows: Numbers) -> Words:
         return Words(self.codes[rows], self.words)
 
+    def renamed(self, names: Sequence[str]) -> Words:
+        """With other words in the places of these; several that become one are kept once."""
+        known = {name: code for code, name in enumerate(dict.fromkeys(names))}
+        codes = np.array([known[name] for name in names], dtype=np.int32)
+        return Words(codes[self.codes] if len(codes) else self.codes, tuple(known))
+
     def __getitem__(self, row: int) -> str:
         word: str = self.words[self.codes[row]]
         return word
@@ -51,6 +57,8 @@ class Columns:
     instance_type: Words
     gpu_model: Words
     """Canonical; empty without a GPU."""
+    arch: Words
+    """`x86_64`, `arm64`."""
     currency: Words
     mode: Numbers
     """Index into `MODES`."""
@@ -81,6 +89,7 @@ class Columns:
             zone=Words.of(offer.zone for offer in offers),
             instance_type=Words.of(offer.instance_type for offer in offers),
             gpu_model=Words.of(each.gpu_model or "" for each in has),
+            arch=Words.all_alike("", len(offers)),
             currency=Words.of(offer.currency for offer in offers),
             mode=np.array([MODES.index(offer.mode) for offer in offers], dtype=np.int8),
             cpus=np.array([each.cpus for each in has], dtype=float),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -48,7 +48,7 @@ class Market:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        self.closures: tuple[Closure, ...] = ()
+        self.closures_now: Callable[[], tuple[Closure, ...]] = tuple
         self.rates: dict[str, Rates] = {}
         """What each provider bills beside machines."""
         self.interruptions: dict[tuple[str, str, str], float] = {}
@@ -59,6 +59,11 @@ class Market:
         self._version = -1
         self._known: dict[_Key, tuple[Request, _Found]] = {}
         self._lock = threading.Lock()
+
+    @property
+    def closures(self) -> tuple[Closure, ...]:
+        """What cannot be bought until somebody mends it."""
+        return self.closures_now()
 
     @property
     def quotas(self) -> tuple[Quota, ...]:

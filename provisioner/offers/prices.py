@@ -43,6 +43,7 @@ def priced(provider: str, prices: Sequence[Price], shapes: Shapes) -> Columns:
         zone=region,
         instance_type=Words.of(price.instance_type for price in prices),
         gpu_model=Words.of(each.gpu_model or "" for each in has),
+        arch=Words.all_alike("", len(prices)),
         currency=Words.of(price.currency for price in prices),
         mode=mode,
         cpus=np.array([each.cpus for each in has], dtype=float),

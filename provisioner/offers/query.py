@@ -50,6 +50,8 @@ class OfferQuery:
     regions: tuple[str, ...] = ()
     zones: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    archs: tuple[str, ...] = ()
+    """What is not known to be any of these does not fit."""
     max_price_per_hour: Decimal | None = None
 
     @classmethod

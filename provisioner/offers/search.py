@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
+from itertools import islice
 
 import numpy as np
 
 from policies.placement import by_price
-from policies.world import Offer
+from policies.world import Offer, PurchaseMode
 from provisioner.errors import InvalidError
 from provisioner.gpus import GPUS
+from provisioner.offers.beside import Beside
 from provisioner.offers.catalogue import Catalogue, Stock
-from provisioner.offers.columns import Numbers
+from provisioner.offers.columns import Columns, Numbers
+from provisioner.offers.ordering import in_order
 from provisioner.offers.query import OfferQuery
 from provisioner.offers.table import Dropped
 from provisioner.providers.contract import Rates
 
-HOURS_A_MONTH = 730
-STALE_AFTER = timedelta(hours=24)
+NOT_SOLD_HERE = "not_sold_here"
+"""It fits, and no provider of this installation sells it."""
 
 
 class Order(StrEnum):
-    """What comes first."""
+    """What comes first. The price is that of the machine with what is wanted beside it."""
 
     PRICE = "price"
     PRICE_PER_GPU = "price-per-gpu"
     PRICE_PER_WORK = "price-per-work"
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """What is wanted beside the machine, to be priced with it."""
-
-    disk_gib: float = 0.0
-    address: bool = False
-    egress_gib_per_hour: float = 0.0
-
-    @property
-    def wanted(self) -> bool:
-        return bool(self.disk_gib or self.address or self.egress_gib_per_hour)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +51,11 @@ class Search:
     everything: bool = False
     """Also what no provider of this installation sells."""
 
+    @property
+    def ranks_by_price(self) -> bool:
+        """Whether the price of the machine alone says what comes first."""
+        return self.order is Order.PRICE and not self.beside.wanted
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -72,11 +66,14 @@ class Found:
     at: datetime | None
     stale: bool
     buyable: bool
+    arch: str | None
     price_per_gpu_hour: Decimal | None
     price_per_work: Decimal | None
     """Of a unit of the given throughput, or of a TFLOP/s for an hour; None where nobody knows."""
     beside_per_hour: Decimal | None
     """Disk, address and egress; None where their price is unknown."""
+    total_per_hour: Decimal | None
+    """The machine and what is wanted beside it; None where a part is unknown, or nothing wanted."""
     interruption_rate: float | None
     """Share of such machines that were taken back in the last month, at most."""
 
@@ -96,25 +93,33 @@ class Searcher:
         self._interruptions = interruptions
         self._now = now
 
-    def find(self, search: Search) -> Iterator[Found]:
-        """What fits, the best first, each made only when it is asked for.
+    def find(self, search: Search, start: int = 0, stop: int | None = None) -> Iterator[Found]:
+        """What fits, the best first, from the one at `start` to before the one at `stop`.
+
+        Each is made only when it is asked for.
 
         Raises:
             InvalidError: a GPU, provider or region is known nowhere.
         """
         stocks = self._stocks(search)
-        self._check_known(search.query, stocks)
-        if search.order is Order.PRICE and not search.in_order_of_gpus:
-            by_stock = (self._in_order_of_price(stock, search) for stock in stocks)
-            return heapq.merge(*by_stock, key=lambda found: by_price(found.offer))
-        return self._in_order_of_value(stocks, search)
+        self._check_known(search)
+        return islice(self._in_order(stocks, search, start, stop), stop and stop - start)
 
     def left_out(self, search: Search) -> list[Dropped]:
-        """Why other offers do not fit: how many by each part of the query, the most first."""
+        """Why other offers do not fit: how many by each part of the query, the most first.
+
+        Raises:
+            InvalidError: a GPU, provider or region is known nowhere.
+        """
+        self._check_known(replace(search, everything=True))
         by_cause: dict[str, Dropped] = {}
-        for stock in self._stocks(search):
+        for stock in self._catalogue.stocks():
             dropped: list[Dropped] = []
-            stock.table.select(search.query, dropped)
+            if stock.buyable or search.everything:
+                stock.table.select(search.query, dropped)
+            elif len(fitting := stock.table.select(search.query)):
+                cheapest = stock.table.offer(int(fitting[0]))
+                dropped.append(Dropped(NOT_SOLD_HERE, len(fitting), cheapest))
             for one in dropped:
                 known = by_cause.get(one.because)
                 if known is not None:
@@ -126,90 +131,113 @@ class Searcher:
     def _stocks(self, search: Search) -> list[Stock]:
         return [s for s in self._catalogue.stocks() if s.buyable or search.everything]
 
-    def _in_order_of_price(self, stock: Stock, search: Search) -> Iterator[Found]:
-        rows = stock.table.select(search.query)
-        return (self._found(stock, int(row), search) for row in rows)
+    def _in_order(
+        self, stocks: Sequence[Stock], search: Search, start: int, stop: int | None
+    ) -> Iterator[Found]:
+        tables = [stock.table.columns for stock in stocks]
+        for rows in _selected(stocks, search):
+            total = sum(map(len, rows))
+            if start < total:
+                if search.ranks_by_price:  # as each table's rows already do
+                    rows = [some[:stop] for some in rows]
+                values = [self._values(t, r, search) for t, r in zip(tables, rows, strict=True)]
+                for table, row in in_order(tables, rows, values, start):
+                    yield self._found(stocks[table], row, search)
+            start = max(0, start - total)
 
-    def _in_order_of_value(self, stocks: Sequence[Stock], search: Search) -> Iterator[Found]:
-        wishes: list[OfferQuery] = [search.query]
-        if search.in_order_of_gpus and search.query.gpus:
-            wishes = [replace(search.query, gpus=(wish,)) for wish in search.query.gpus]
-        for query in wishes:
-            rows = [stock.table.select(query) for stock in stocks]
-            keys = [self._values(s, r, search) for s, r in zip(stocks, rows, strict=True)]
-            if not rows:
-                return
-            of_stock = np.repeat(np.arange(len(stocks)), [len(some) for some in rows])
-            every, key = np.concatenate(rows), np.concatenate(keys)
-            for at in np.argsort(key, kind="stable"):
-                yield self._found(stocks[of_stock[at]], int(every[at]), search)
-
-    def _values(self, stock: Stock, rows: Numbers, search: Search) -> Numbers:
-        """What the rows are ordered by, NaN (which comes last) where it is unknown."""
-        c = stock.table.columns
-        price: Numbers = c.price[rows]
-        if search.order is Order.PRICE:
+    def _values(self, columns: Columns, rows: Numbers, search: Search) -> Numbers:
+        """What the rows are ordered by; NaN where it is unknown."""
+        price: Numbers = columns.price[rows]
+        if search.ranks_by_price:
             return price
-        gpus = np.where(c.gpus[rows] > 0, c.gpus[rows], np.nan)
+        if search.order is Order.PRICE:
+            return price + self._beside(columns, rows, search.beside)
+        gpus = np.where(columns.gpus[rows] > 0, columns.gpus[rows], np.nan)
         if search.order is Order.PRICE_PER_GPU:
             return price / gpus
-        work = np.array([_work(model, search.throughput) for model in c.gpu_model.words])
-        value: Numbers = price / (gpus * work[c.gpu_model.codes[rows]])
+        models = columns.gpu_model
+        work = np.array([_work(model, search.throughput) for model in models.words])
+        value: Numbers = price / (gpus * work[models.codes[rows]])
         return value
+
+    def _beside(self, columns: Columns, rows: Numbers, beside: Beside) -> Numbers:
+        """What is wanted beside the machine costs an hour, at the provider of each row."""
+        provider, currency = columns.provider, columns.currency
+        pairs = provider.codes[rows].astype(np.int64) * len(currency.words) + currency.codes[rows]
+        different, which = np.unique(pairs, return_inverse=True)
+        costs = []
+        for pair in map(int, different):
+            name, money = divmod(pair, len(currency.words))
+            rates = self._rates.get(provider.words[name], Rates())
+            cost = beside.per_hour(rates, currency.words[money])
+            costs.append(np.nan if cost is None else float(cost))
+        return np.array(costs, dtype=float)[which]
 
     def _found(self, stock: Stock, row: int, search: Search) -> Found:
         offer = stock.table.offer(row)
-        has = offer.resources
-        per_gpu = offer.price_per_hour / has.gpus if has.gpus else None
+        has, price = offer.resources, offer.price_per_hour
+        per_gpu = price / has.gpus if has.gpus else None
         work = _work(has.gpu_model or "", search.throughput)
         known = per_gpu is not None and work == work
         place = (offer.provider, offer.region, offer.instance_type)
+        beside = None
+        if search.beside.wanted:
+            rates = self._rates.get(offer.provider, Rates())
+            beside = search.beside.per_hour(rates, offer.currency)
         return Found(
             offer,
             stock.source,
             stock.at,
-            stock.at is not None and self._now - stock.at > STALE_AFTER,
+            stock.is_stale(self._now),
             stock.buyable,
+            stock.table.columns.arch[row] or None,
             per_gpu,
             per_gpu / Decimal(str(work)) if per_gpu is not None and known else None,
-            beside_per_hour(search.beside, self._rates.get(offer.provider, Rates()), offer),
-            self._interruptions.get(place) if offer.mode.value == "spot" else None,
+            beside,
+            None if beside is None else price + beside,
+            self._interruptions.get(place) if offer.mode is PurchaseMode.SPOT else None,
         )
 
-    def _check_known(self, query: OfferQuery, stocks: Sequence[Stock]) -> None:
+    def _check_known(self, search: Search) -> None:
         """A name that no offer has is a slip, and not a search that finds nothing."""
+        query, every = search.query, self._catalogue.stocks()
+        asked_of = self._stocks(search)
         for column, name, asked in (
             ("gpu_model", "GPU", [wish.model for wish in query.gpus if wish.model]),
             ("provider", "provider", query.providers),
             ("region", "region", query.regions),
         ):
             for word in asked:
-                if "*" in word:
+                if "*" in word or _knows(asked_of, column, word):
                     continue
-                known = [stock.table.words(column) for stock in stocks]
-                if any(word in words for words in known):
-                    continue
-                every = frozenset[str]().union(*known)
-                if word.casefold() not in {text.casefold() for text in every}:
-                    raise _unknown(name, word, every)
+                if _knows(every, column, word):
+                    raise InvalidError(
+                        f"No provider that is set up here sells the {name} {word!r}.",
+                        remedy="Ask for everything to see what the other sources know of it.",
+                    )
+                raise _unknown(name, word, _words(asked_of, column))
 
 
-def beside_per_hour(beside: Beside, rates: Rates, offer: Offer) -> Decimal | None:
-    """What is wanted beside a machine costs an hour; None for nothing, and for unknown prices."""
-    if not beside.wanted:
-        return None
-    total = Decimal(0)
-    for amount, rate in (
-        (Decimal(str(beside.disk_gib)) / HOURS_A_MONTH, rates.volume_gib_month),
-        (Decimal(int(beside.address)), rates.address_hour),
-        (Decimal(str(beside.egress_gib_per_hour)), rates.egress_gib),
-    ):
-        if not amount:
-            continue
-        if rate is None or rate.currency != offer.currency:
-            return None
-        total += amount * rate.price
-    return total
+def _selected(stocks: Sequence[Stock], search: Search) -> Iterator[list[Numbers]]:
+    """The rows of each stock that fit; for GPUs in the order of the wish, wish by wish."""
+    query = search.query
+    if not search.in_order_of_gpus or not query.gpus:
+        yield [stock.table.select(query) for stock in stocks]
+        return
+    seen: list[Numbers] = [np.arange(0) for _ in stocks]
+    for wish in query.gpus:
+        rows = [stock.table.select(replace(query, gpus=(wish,))) for stock in stocks]
+        rows = [some[~np.isin(some, old)] for some, old in zip(rows, seen, strict=True)]
+        seen = [np.append(old, some) for old, some in zip(seen, rows, strict=True)]
+        yield rows
+
+
+def _knows(stocks: Sequence[Stock], column: str, word: str) -> bool:
+    return any(stock.table.knows(column, word) for stock in stocks)
+
+
+def _words(stocks: Sequence[Stock], column: str) -> frozenset[str]:
+    return frozenset[str]().union(*(stock.table.words(column) for stock in stocks))
 
 
 def _work(model: str, throughput: Mapping[str, float]) -> float:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 
 from provisioner.clock import Clock
 from provisioner.offers.catalogue import Stock
-from provisioner.offers.diff import Diff
+from provisioner.offers.diff import NOTHING, Diff
 from provisioner.offers.market import Market
 from provisioner.offers.quarantine import Quarantined
-from provisioner.offers.search import STALE_AFTER, Found, Search, Searcher
+from provisioner.offers.search import Found, Search, Searcher
 from provisioner.offers.table import Dropped
 from provisioner.people import Actor
 from provisioner.store.paging import Page, position_cursor, position_of, slice_page
@@ -45,7 +44,7 @@ class Offers:
             InvalidError: a name in it is known nowhere, or the cursor is none of ours.
         """
         start = position_of(cursor)
-        found = list(islice(self._searcher().find(search), start, start + limit + 1))
+        found = list(self._searcher().find(search, start, start + limit + 1))
         more = position_cursor(start + limit) if len(found) > limit else None
         return Page(tuple(found[:limit]), more)
 
@@ -54,11 +53,15 @@ class Offers:
         return self._searcher().left_out(search)
 
     def sources(self, actor: Actor) -> tuple[SourceView, ...]:
-        now = self._clock.now()
-        return tuple(
-            source_view(stock, now, self._market.source_errors.get(stock.source))
-            for stock in self._market.catalogue.stocks()
-        )
+        """Those that have told something, and those that should and have not."""
+        now, errors = self._clock.now(), dict(self._market.source_errors)
+        stocks = self._market.catalogue.stocks()
+        told = [source_view(stock, now, errors.pop(stock.source, None)) for stock in stocks]
+        silent = [
+            SourceView(name, False, 0, 0, None, False, NOTHING, error)
+            for name, error in errors.items()
+        ]
+        return tuple(sorted((*told, *silent), key=lambda source: source.name))
 
     def quarantined(self, actor: Actor, limit: int, cursor: str | None) -> Page[Quarantined]:
         stocks = self._market.catalogue.stocks()
@@ -77,7 +80,7 @@ def source_view(stock: Stock, now: datetime, error: str | None) -> SourceView:
         len(stock.table),
         len(stock.quarantined),
         stock.at,
-        stock.at is not None and now - stock.at > STALE_AFTER,
+        stock.is_stale(now),
         stock.diff,
         error,
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from policies.globs import matches_glob
 from policies.quantities import Range
 from policies.world import Offer, PurchaseMode, Resources
 from provisioner.gpus import GPUS
@@ -47,10 +46,6 @@ class Table:
     def offers(self) -> Iterator[Offer]:
         return map(self.offer, range(len(self)))
 
-    def prices(self) -> dict[str, float]:
-        """Of an hour, by the offer's id."""
-        return {self._columns.id(row): float(self._columns.price[row]) for row in range(len(self))}
-
     def words(self, column: str) -> frozenset[str]:
         """The different texts of a column: `region`, `gpu_model`."""
         if column not in self._words:
@@ -58,6 +53,12 @@ class Table:
             used = np.unique(found.codes)
             self._words[column] = frozenset(found.words[code] for code in used) - {""}
         return self._words[column]
+
+    def knows(self, column: str, word: str) -> bool:
+        """Whether a text is in a column, in upper case or lower."""
+        return word in self.words(column) or word.casefold() in map(
+            str.casefold, self.words(column)
+        )
 
     def shapes(self, provider: str) -> dict[str, Resources]:
         """What each of a provider's types has."""
@@ -84,12 +85,11 @@ class Table:
     def same(self, offer: Offer, mode: PurchaseMode) -> Offer | None:
         """The same machine in the same zone, bought in another mode; None when it is not sold."""
         c = self._columns
-        codes = [
-            _code(words, text)
-            for words, text in ((c.instance_type, offer.instance_type), (c.zone, offer.zone))
-        ]
-        found = (c.instance_type.codes == codes[0]) & (c.zone.codes == codes[1])
-        rows = np.flatnonzero(found & (c.mode == MODES.index(mode)))
+        found = c.mode == MODES.index(mode)
+        for name in ("instance_type", "zone", "region"):
+            words: Words = getattr(c, name)
+            found &= words.codes == _code(words, getattr(offer, name))
+        rows = np.flatnonzero(found)
         return self.offer(int(rows[0])) if len(rows) else None
 
     def _with_gpus(self, wishes: tuple[GpuWish, ...]) -> Numbers:
@@ -109,7 +109,8 @@ class Table:
         """The models that a name means here; all of them for None."""
         if wanted is None:
             return [model for model in self._of_model if model]
-        return [model for model in self._of_model if model and _is_named(wanted, model)]
+        models = [model for model in self._of_model if model]
+        return [m for m, good in zip(models, _matching((wanted,), models), strict=True) if good]
 
     def _tests(
         self, query: OfferQuery, *, with_gpus: bool
@@ -128,10 +129,11 @@ class Table:
             ("region", query.regions),
             ("zone", query.zones),
             ("instance_type", query.types),
+            ("arch", query.archs),
         ):
             if wanted:
                 words: Words = getattr(c, name)
-                matching = np.array([_matches(wanted, word) for word in words.words], dtype=bool)
+                matching = _matching(wanted, words.words)
                 yield name, lambda rows, m=matching, w=words: m[w.codes[rows]]  # type: ignore[misc]
         for name, span in (("cpus", query.cpus), ("memory_gib", query.memory_gib)):
             if span is not None:
@@ -158,14 +160,18 @@ def _within(numbers: Numbers, span: Range) -> Numbers:
     return above if span.high is None else above & (numbers <= float(span.high))
 
 
-def _matches(patterns: tuple[str, ...], word: str) -> bool:
-    return any(_is_named(pattern, word) for pattern in patterns)
-
-
-def _is_named(pattern: str, word: str) -> bool:
-    if "*" not in pattern:
-        return pattern.casefold() == word.casefold()
-    return re.fullmatch(fnmatch.translate(pattern.casefold()), word.casefold()) is not None
+def _matching(wanted: Sequence[str], words: Sequence[str]) -> Numbers:
+    """Which words have one of the names, or are what one of the globs says."""
+    folded = [pattern.casefold() for pattern in wanted]
+    names = {pattern for pattern in folded if "*" not in pattern}
+    globs = [pattern for pattern in folded if "*" in pattern]
+    return np.array(
+        [
+            word in names or any(matches_glob(glob, word) for glob in globs)
+            for word in map(str.casefold, words)
+        ],
+        dtype=bool,
+    )
 
 
 def _gpu_memory(model: str) -> float:

@@ -82,6 +82,8 @@ class Capabilities:
     snapshots: bool = False
     same_host: bool = False
     """Whether its machines reach the control plane on the loopback address."""
+    home_disks: bool = False
+    """Whether a home is a disk that the machine has to mount, and no folder that is there."""
     own_prices: bool = False
     """Whether its owner sets its prices, so that 0 is a price like any other."""
     interruption_notice_s: float = 0.0

@@ -6,6 +6,7 @@ database itself enforces.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -86,6 +87,16 @@ def due(connection: Connection, now: datetime) -> list[ActionRow]:
     query = sa.select(action).where(action.c.state.in_(OPEN), action.c.not_before <= now)
     query = query.order_by(action.c.created_at, action.c.id)
     return [_row(m) for m in connection.execute(query).mappings()]
+
+
+def launched_at(connection: Connection, instance_ids: Sequence[str]) -> dict[str, datetime]:
+    """When the provider accepted the launch of each instance; those without are left out."""
+    query = sa.select(action.c.subject_id, action.c.updated_at).where(
+        action.c.subject_id.in_(instance_ids),
+        action.c.kind == CallKind.LAUNCH,
+        action.c.state == ActionState.DONE,
+    )
+    return {row.subject_id: row.updated_at for row in connection.execute(query)}
 
 
 def get(connection: Connection, id: str) -> ActionRow | None:

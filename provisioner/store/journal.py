@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -30,6 +31,15 @@ def events_of(connection: Connection, subject_id: str) -> list[RowMapping]:
     """All events of a subject, oldest first."""
     query = sa.select(event).where(event.c.subject_id == subject_id).order_by(event.c.seq)
     return list(connection.execute(query).mappings())
+
+
+def first_of(
+    connection: Connection, kind: str, subject_ids: Sequence[str]
+) -> dict[str, RowMapping]:
+    """The first event of a kind of each subject; those without are left out."""
+    query = sa.select(event).where(event.c.subject_id.in_(subject_ids), event.c.kind == kind)
+    newest_first = connection.execute(query.order_by(event.c.seq.desc())).mappings()
+    return {row["subject_id"]: row for row in newest_first}
 
 
 def store_snapshot(

@@ -316,8 +316,8 @@ def vanish(cloud: FakeCloud, machine_id: str) -> None:
 
 def agent_of(user_data: str) -> Agent:
     """The agent that a machine's user data starts."""
-    instance = re.search(r"^export ROOST_INSTANCE_ID=(\S+)$", user_data, re.MULTILINE)
-    token = re.search(r"^printf '%s\\n' (\S+) > ", user_data, re.MULTILINE)
+    instance = re.search(r"^instance=(\S+)$", user_data, re.MULTILINE)
+    token = re.search(r"^token=(\S+)$", user_data, re.MULTILINE)
     assert instance
     assert token
     return Agent(instance[1], token[1], f"agent-of-{instance[1]}-with-a-long-secret")

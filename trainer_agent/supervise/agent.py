@@ -12,13 +12,18 @@ import time
 from collections.abc import Callable
 
 import trainer_agent
-from trainer_agent.clock import SystemClock
+from trainer_agent.clock import Clock, SystemClock
 from trainer_agent.supervise.activity import LastInput
+from trainer_agent.supervise.aws_metadata import AwsMetadata
+from trainer_agent.supervise.azure_metadata import AzureMetadata
 from trainer_agent.supervise.bell import Bell
+from trainer_agent.supervise.boot_parts import BootParts
 from trainer_agent.supervise.client import Backoff, ControlPlane
 from trainer_agent.supervise.commands import Commands
+from trainer_agent.supervise.gce_metadata import GceMetadata
 from trainer_agent.supervise.heartbeat import Heartbeat, Machine
 from trainer_agent.supervise.identity import Boot, Identity
+from trainer_agent.supervise.metadata_service import MetadataService, Watched
 from trainer_agent.supervise.notices import POLL_S, MetadataFolder, Notices
 from trainer_agent.supervise.registration import Registration
 from trainer_agent.supervise.settings import Settings, SettingsError
@@ -55,7 +60,12 @@ def main() -> int:
     except OSError as error:
         _log.error("ROOST_STATE_DIR %s cannot be used: %s", settings.state, error.strerror)
         return EX_CONFIG
-    return Agent(settings).run()
+    try:
+        agent = Agent(settings)
+    except SettingsError as error:
+        _log.error("%s", error)
+        return EX_CONFIG
+    return agent.run()
 
 
 class Agent:
@@ -65,7 +75,7 @@ class Agent:
         clock = SystemClock()
         identity = Identity.load(settings.state, settings.instance_id)
         boot = Boot.load(settings.state)
-        control = ControlPlane(settings.url, clock)
+        control = _control_plane(settings, clock)
         chance = random.Random(identity.token_sha256 + boot.id)  # noqa: S311 (spreads a fleet)
         self._bell = Bell()
         self._ship_bell = Bell()
@@ -93,10 +103,13 @@ class Agent:
             away=Backoff(0.2, 15.0, chance),
             refused=Backoff(2.0, 60.0, chance),
         )
-        sources = [MetadataFolder(settings.metadata)] if settings.metadata else []
-        self._notices = Notices(sources, self._heartbeat.noticed)
+        self._watched = [Watched(service) for service in _services(settings, clock)]
+        folder = [MetadataFolder(settings.metadata)] if settings.metadata else []
+        self._notices = Notices([*folder, *self._watched], self._heartbeat.noticed)
         self._heartbeat.watch(self._notices)
-        self._registration = Registration(control, identity, boot, settings.bootstrap_token)
+        self._registration = Registration(
+            control, identity, boot, settings.bootstrap_token, BootParts(settings.state)
+        )
         self._exit_code = 0
 
     def run(self) -> int:
@@ -110,6 +123,8 @@ class Agent:
         self._commands.adopt()
         self._notices.poll()
         self._gpus.start()
+        for source in self._watched:
+            source.start()
         _thread("notices", self._watch_notices)
         _thread("tasks", self._watch_tasks)
         _thread("shipping", self._shipping.ship)
@@ -147,6 +162,25 @@ class Agent:
             self._bell.ring(urgent=self._heartbeat.leaving)
             self._ship_bell.ring()
         time.sleep(_LOOK_S)
+
+
+def _control_plane(settings: Settings, clock: Clock) -> ControlPlane:
+    try:
+        return ControlPlane(settings.url, clock, settings.ca)
+    except OSError as error:
+        raise SettingsError(f"ROOST_CA_FILE {settings.ca} cannot be used: {error}") from None
+
+
+def _services(settings: Settings, clock: Clock) -> list[MetadataService]:
+    """The cloud's own, where the machine is of one."""
+    address = settings.metadata_address
+    if settings.metadata_service == "aws":
+        return [AwsMetadata(address)]
+    if settings.metadata_service == "gce":
+        return [GceMetadata(clock, address)]
+    if settings.metadata_service == "azure":
+        return [AzureMetadata(address)]
+    return []
 
 
 def _thread(name: str, step: Callable[[], None]) -> None:

@@ -11,7 +11,9 @@ import email.utils
 import http.client
 import json
 import random
+import ssl
 from datetime import UTC
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -47,9 +49,10 @@ class Refused(CallError):  # noqa: N818 (a state that may pass)
 class ControlPlane:
     """One control plane; each call is a connection of its own, so any thread may call."""
 
-    def __init__(self, url: str, clock: Clock) -> None:
+    def __init__(self, url: str, clock: Clock, ca: Path | None = None) -> None:
+        """`ca` is the PEM file of the only authority that may vouch for it. Raises `OSError`."""
         parts = urlsplit(url)
-        self._secure = parts.scheme == "https"
+        self._trusted = _trusting(ca) if parts.scheme == "https" else None
         self._host = parts.hostname or ""
         self._port = parts.port
         self._root = parts.path.rstrip("/")
@@ -85,8 +88,11 @@ class ControlPlane:
         return _object(path, content)
 
     def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        return kind(self._host, self._port, timeout=timeout_s)
+        if self._trusted is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+        return http.client.HTTPSConnection(
+            self._host, self._port, timeout=timeout_s, context=self._trusted
+        )
 
     def _advice_s(self, header: str | None) -> float | None:
         """Retry-After (RFC 9110 10.2.3), which is seconds or a date, as seconds from now."""
@@ -123,6 +129,14 @@ class Backoff:
         wait_s *= self._chance.uniform(0.5, 1.0)
         advice_s = error.retry_after_s if isinstance(error, Unavailable) else None
         return wait_s if advice_s is None else advice_s + wait_s * 0.1
+
+
+def _trusting(ca: Path | None) -> ssl.SSLContext:
+    if ca is None:
+        return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it trusts nobody yet
+    context.load_verify_locations(ca)
+    return context
 
 
 def _object(path: str, content: bytes) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 
 import trainer_agent
+from trainer_agent.supervise.boot_parts import BootParts
 from trainer_agent.supervise.client import ControlPlane
 from trainer_agent.supervise.identity import Boot, Identity
 from trainer_agent.supervise.settings import SettingsError
@@ -22,12 +23,18 @@ class Registration:
     """
 
     def __init__(
-        self, control: ControlPlane, identity: Identity, boot: Boot, bootstrap_token: Path
+        self,
+        control: ControlPlane,
+        identity: Identity,
+        boot: Boot,
+        bootstrap_token: Path,
+        boot_parts: BootParts,
     ) -> None:
         self._control = control
         self._identity = identity
         self._boot = boot
         self._bootstrap_token = bootstrap_token
+        self._boot_parts = boot_parts
 
     def needed(self) -> bool:
         """Whether it has still to be done; raises `SettingsError` when it cannot be."""
@@ -50,7 +57,7 @@ class Registration:
             "boot_id": self._boot.id,
             "agent_version": trainer_agent.__version__,
             "hostname": hostname(),
-            "facts": facts(),
+            "facts": facts() | {"boot_s": self._boot_parts.read()},
         }
         bootstrap_token = self._bootstrap_token.read_text().strip()
         reply = self._control.post("/v1/agent/register", body, bootstrap_token)

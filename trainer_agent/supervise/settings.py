@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from trainer_agent.supervise.metadata_service import ADDRESS, detected
+
+_SERVICES = ("aws", "gce", "azure")
+
 
 class SettingsError(Exception):
     """The agent was started without what it needs; the message says what to set."""
@@ -25,6 +29,12 @@ class Settings:
     bootstrap_token: Path
     metadata: Path | None
     """The local provider's metadata folder; None on machines without one."""
+    metadata_service: str | None
+    """The cloud whose notices are read: `aws`, `gce` or `azure`."""
+    metadata_address: str
+    """HOST or HOST:PORT of that cloud's metadata service."""
+    ca: Path | None
+    """PEM file of the only authority that may vouch for the control plane; None: the machine's."""
     watch_terminals: bool
 
     @classmethod
@@ -43,9 +53,28 @@ class Settings:
             bootstrap_token=Path(
                 env.get("ROOST_BOOTSTRAP_TOKEN_FILE") or state / "bootstrap-token"
             ),
-            metadata=Path(env["ROOST_METADATA"]) if env.get("ROOST_METADATA") else None,
+            metadata=_path(env, "ROOST_METADATA"),
+            metadata_service=_service(env),
+            metadata_address=env.get("ROOST_METADATA_ADDRESS") or ADDRESS,
+            ca=_path(env, "ROOST_CA_FILE"),
             watch_terminals=env.get("ROOST_WATCH_TTYS") == "1",
         )
+
+
+def _path(env: Mapping[str, str], name: str) -> Path | None:
+    return Path(env[name]) if env.get(name) else None
+
+
+def _service(env: Mapping[str, str]) -> str | None:
+    """As it is named, else as the firmware says; a part of a host hears from its provider alone."""
+    named = env.get("ROOST_METADATA_SERVICE")
+    if named is not None and named not in (*_SERVICES, ""):
+        raise SettingsError(
+            f"ROOST_METADATA_SERVICE must be one of {', '.join(_SERVICES)}, not {named!r}"
+        )
+    if named is None and not env.get("ROOST_METADATA"):
+        return detected()
+    return named or None
 
 
 def _required(env: Mapping[str, str], name: str) -> str:

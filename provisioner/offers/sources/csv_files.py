@@ -1,8 +1,8 @@
 """Offers from CSV files with SkyPilot's columns, as they are; the file's name is the provider's.
 
 `InstanceType, AcceleratorName, AcceleratorCount, vCPUs, MemoryGiB, Price, SpotPrice, Region` and,
-where there are zones, `AvailabilityZone`; others are left aside. An empty price is not sold in
-that mode. A `Currency` column may be added; it is USD without one.
+where they are, `AvailabilityZone` and `Arch`; others are left aside. What has an empty price is not
+sold in that mode. A `Currency` column may be added; it is USD without one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from provisioner.offers.columns import MODES, Columns, Numbers, Words
 from provisioner.offers.sources.attached_gpus import attach
 
 _NEEDED = ("InstanceType", "vCPUs", "MemoryGiB", "Region")
-_TEXTS = ("InstanceType", "Region", "AvailabilityZone", "AcceleratorName", "Currency")
+_TEXTS = ("InstanceType", "Region", "AvailabilityZone", "AcceleratorName", "Arch", "Currency")
 _NUMBERS = ("AcceleratorCount", "vCPUs", "MemoryGiB", "Price", "SpotPrice")
 _PRICES = ((PurchaseMode.ON_DEMAND, "Price"), (PurchaseMode.SPOT, "SpotPrice"))
 
@@ -84,15 +84,16 @@ def _columns(frame: Any, provider: str) -> Columns:
     modes = [np.full(len(rows), MODES.index(mode), dtype=np.int8) for rows, mode, _ in parts]
     mode = np.concatenate(modes)
     region = _words(frame, "Region", "")
-    zone = _words(frame, "AvailabilityZone", "") if "AvailabilityZone" in frame else region
     gpus = _numbers(frame, "AcceleratorCount")
     model = _words(frame, "AcceleratorName", "")
+    names = [canonical_gpu(word) if word else "" for word in model.words]
     return Columns(
         provider=Words.all_alike(provider, len(rows)),
         region=region.take(rows),
-        zone=zone.take(rows),
+        zone=_zones(frame, region).take(rows),
         instance_type=_words(frame, "InstanceType", "").take(rows),
-        gpu_model=_canonical(model).take(rows),
+        gpu_model=model.renamed(names).take(rows),
+        arch=_words(frame, "Arch", "").take(rows),
         currency=_words(frame, "Currency", "USD").take(rows),
         mode=mode,
         cpus=_numbers(frame, "vCPUs")[rows],
@@ -107,18 +108,19 @@ def _words(frame: Any, name: str, default: str) -> Words:
     if name not in frame:
         return Words.all_alike(default, len(frame))
     column = frame[name].cat
-    words = (*map(str, column.categories), default)
+    words = (*(str(word).strip() for word in column.categories), default)
     codes = column.codes.to_numpy(dtype=np.int32, copy=True)
     codes[codes < 0] = len(words) - 1
-    return Words(codes, words)
+    return Words(codes, words).renamed([word or default for word in words])
 
 
-def _canonical(models: Words) -> Words:
-    """Several names of one model become one word."""
-    names = [canonical_gpu(word) if word else "" for word in models.words]
-    known = {name: at for at, name in enumerate(dict.fromkeys(names))}
-    codes = np.array([known[name] for name in names], dtype=np.int32)
-    return Words(codes[models.codes], tuple(known))
+def _zones(frame: Any, region: Words) -> Words:
+    """Where no zone is named, the region is one."""
+    zone = _words(frame, "AvailabilityZone", "")
+    nowhere = np.array([not word for word in zone.words])[zone.codes]
+    codes = np.where(nowhere, len(zone.words) + region.codes, zone.codes)
+    words = (*zone.words, *region.words)
+    return Words(codes.astype(np.int32), words).renamed(words)
 
 
 def _numbers(frame: Any, name: str) -> Numbers:

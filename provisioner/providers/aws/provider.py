@@ -116,6 +116,7 @@ class AwsProvider(Provider):
             client_tokens=True,
             alternatives=self._settings.spot_allocation == "fleet",
             volumes=True,
+            home_disks=True,
             snapshots=True,
             interruption_notice_s=NOTICE_S,
             listing_lag_s=LISTING_LAG.total_seconds(),

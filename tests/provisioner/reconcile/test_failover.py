@@ -144,7 +144,7 @@ def test_nothing_is_bought_from_a_provider_that_is_closed(make_world: Callable[.
         }
     )
     closed = Closure("other", "no machine there can reach http://127.0.0.1:8470", "Set public_url.")
-    world.roost.market.closures = (closed,)
+    world.roost.market.closures_now = lambda: (closed,)
     job = world.submit()
     world.tick_until(lambda: world.state(job) is I.READY)
     assert launched(world) == ["fake/r/a/small/on-demand"]

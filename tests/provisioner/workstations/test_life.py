@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -21,7 +22,7 @@ from provisioner.providers.contract import Volume
 from provisioner.store import ledger, workstations
 from provisioner.workstations.phase import Phase
 from provisioner.workstations.service import NewWorkstation
-from tests.provisioner.world import ON_DEMAND, SPOT, World, offer
+from tests.provisioner.world import ABLE, ON_DEMAND, SPOT, World, offer
 
 I = InstanceState
 IDLE = """
@@ -394,7 +395,8 @@ def test_a_budget_that_has_no_room_refuses_start_and_create(either: World) -> No
 def test_a_budget_in_another_currency_admits_nothing_that_costs(
     make_world: Callable[..., World], price: str
 ) -> None:
-    world = make_world(clouds={"fake": [offer("a", ON_DEMAND, price)]})
+    able = replace(ABLE, own_prices=True)
+    world = make_world(clouds={"fake": [offer("a", ON_DEMAND, price)]}, able=able)
     world.team("vision", "100", "EUR")
     lena = world.person("lena", "vision", Role.LEAD)
     if price == "0":
