@@ -15,7 +15,7 @@ demo: $(INSTALLED) ## See it work: a workstation and a training job that is pree
 	@$(BIN)/roost demo
 
 test: $(INSTALLED) ## Run all tests (arguments for pytest: make test T="tests/cost -x")
-	@$(BIN)/python -m pytest $(T)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(T)
 
 coverage: $(INSTALLED) ## Run all tests and say which lines they reach; takes twice as long
 	@$(BIN)/python -m pytest --cov --cov-report=term $(T)
@@ -38,6 +38,9 @@ $(INSTALLED): pyproject.toml constraints.txt | python
 	@$(PYTHON) -m venv $(VENV) || { echo "No venv: on Debian and Ubuntu it is the package python3-venv."; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,postgres,dev]'
 	@touch $@
+
+WORKERS ?= 3
+# Tests run side by side; most of them wait for processes.
 
 SIZE = 1.6 GB on disk with a CPU build of torch, several GB and some minutes more with PyPI's CUDA build
 

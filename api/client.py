@@ -271,6 +271,8 @@ class Client:
     def _unreachable(self, error: Exception) -> ClientProblem:
         detail = f"The control plane at {self.url} cannot be reached: {error}."
         remedy = "Start it with `roost up`, or name another with ROOST_URL or `roost login`."
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            remedy = "Name who vouches for its certificate: `roost login --ca FILE`, ROOST_CA_FILE."
         body = {
             "type": "urn:roost:problem:unreachable",
             "title": "The control plane cannot be reached",

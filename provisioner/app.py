@@ -164,6 +164,14 @@ class Roost:
             alternatives=row.alternatives,
         )
 
+    def check_boot_script(self) -> None:
+        """Refuse at the start, and not at the first machine, what no cloud would take.
+
+        Raises:
+            StateError: it is too long.
+        """
+        self._user_data("i" * 64, "t" * 64, HomeDisk("", 10**6), elsewhere=True)
+
     def _user_data(
         self, instance_id: str, token: str, home: HomeDisk | None, elsewhere: bool
     ) -> str:

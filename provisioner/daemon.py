@@ -28,6 +28,7 @@ class Daemon:
 
     def start(self) -> None:
         self._roost.agent_wheel  # noqa: B018 (built now, so that a fault shows at start)
+        self._roost.check_boot_script()
         self._roost.reconciler.refresh_offers()
         self._schedule.every(PRUNE_EVERY_S, self._prune, "prune the journal")
         if any(not each.capabilities.same_host for each in self._roost.providers.values()):

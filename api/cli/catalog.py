@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Self
 
 from policies.world import PurchaseMode
+from provisioner.clock import Clock
 from provisioner.errors import InvalidError
 from provisioner.offers.asking import Asked, search_of
 from provisioner.offers.catalogue import Catalogue
 from provisioner.offers.search import Order, Search, Searcher
 from provisioner.offers.service import source_view
-from provisioner.offers.sources.csv_files import csv_files, read_csv
+from provisioner.offers.sources.csv_files import FILES_STALE_AFTER, csv_files, read_csv, written_at
 
 Json = dict[str, Any]
 
@@ -23,11 +23,12 @@ Json = dict[str, Any]
 class FileShop:
     """Answers as `api.client.Client` does, from files."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, clock: Clock) -> None:
         self._catalogue = Catalogue()
-        self._now = datetime.fromtimestamp(0, UTC)
+        self._now = clock.now()
         for file in csv_files(Path(path)):
-            self._catalogue.update_columns(file.stem, read_csv(file))
+            at, columns = written_at(file, self._now), read_csv(file)
+            self._catalogue.update_columns(file.stem, columns, at, FILES_STALE_AFTER)
 
     def __enter__(self) -> Self:
         return self

@@ -21,11 +21,13 @@ _COLUMNS = [
     ("", "currency"),
 ]
 _WHEN_KNOWN = [
+    ("arch", "arch"),
     ("per GPU", "price_per_gpu_hour"),
     ("per work", "price_per_work"),
-    ("beside/h", "beside_per_hour"),
     ("taken back", "interruption_rate"),
 ]
+_BESIDE = [("beside/h", "beside_per_hour"), ("total/h", "total_per_hour")]
+"""Shown when asked for, also where it is unknown: that is not 0."""
 _ORDERS = click.Choice(["price", "price-per-gpu", "price-per-work"])
 
 
@@ -42,6 +44,7 @@ _ORDERS = click.Choice(["price", "price-per-gpu", "price-per-work"])
 @click.option("--region", help="Only these regions, or globs such as 'us-*'.")
 @click.option("--zone", help="Only these zones, or globs.")
 @click.option("--type", help="Only these instance types, or globs.")
+@click.option("--arch", help="Only x86_64, or arm64.")
 @click.option("--max-price", "max_price_per_hour", help="Price an hour at most.")
 @click.option("--order", type=_ORDERS, default="price", show_default=True, help="What comes first.")
 @click.option(
@@ -89,7 +92,9 @@ def offers(
             output.table(shop.offers_left_out(asked), _LEFT_OUT)
         else:
             found = list(islice(shop.offers(asked), limit))
-            output.table(found, _COLUMNS + [c for c in _WHEN_KNOWN if _is_known(found, c[1])])
+            beside = _BESIDE if {"disk_gib", "address", "egress_gib_per_hour"} & set(asked) else []
+            known = [column for column in _WHEN_KNOWN if _is_known(found, column[1])]
+            output.table(found, [*_COLUMNS, *beside, *known])
             _note_stale(found)
 
 
@@ -126,8 +131,9 @@ def _shop(catalog: str | None) -> Any:
     if catalog is None:
         return connect()
     from api.cli.catalog import FileShop
+    from provisioner.clock import SystemClock
 
-    return FileShop(catalog)
+    return FileShop(catalog, SystemClock())
 
 
 def _is_known(found: Iterable[Mapping[str, Any]], name: str) -> bool:

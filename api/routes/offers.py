@@ -48,11 +48,15 @@ class FoundOut(OfferOut):
         description="Of a unit of the given throughput, or of a TFLOP/s for an hour."
     )
     beside_per_hour: Money | None = Field(
-        description="Disk, address and egress as asked for; null where their price is unknown."
+        description="Disk, address and egress as asked for; null where a price is unknown."
+    )
+    total_per_hour: Money | None = Field(
+        description="The machine with all that; null where a price is unknown, or nothing asked."
     )
     interruption_rate: float | None = Field(
         description="Share of such machines that were taken back in a month, at most."
     )
+    arch: str | None = Field(description="`x86_64` or `arm64`, where that is known.")
     buyable: bool = Field(description="Whether a provider of this installation sells it.")
     source: str
     at: datetime | None = Field(description="When its source told it.")
@@ -71,8 +75,17 @@ class OffersQuery(Paging):
     region: List | None = Field(default=None, description="Regions or globs: `us-*,eu-west-1`.")
     zone: List | None = None
     type: List | None = Field(default=None, description="Instance types or globs.")
-    max_price_per_hour: MoneyIn | None = None
-    order: Order = Field(default=Order.PRICE, description="What comes first.")
+    arch: List | None = Field(
+        default=None, description="`x86_64` or `arm64`; what is not known to be that is left out."
+    )
+    max_price_per_hour: MoneyIn | None = Field(
+        default=None, description="Of the machine alone, in the currency of each offer."
+    )
+    order: Order = Field(
+        default=Order.PRICE,
+        description="What comes first. The price is that of the machine with its disk, address and "
+        "egress, where these are asked for.",
+    )
     in_order_of_gpus: bool = Field(
         default=False, description="All offers of the first GPU come before those of the second."
     )
@@ -90,7 +103,10 @@ class OffersQuery(Paging):
 class DroppedOut(View):
     """Offers that one part of a query leaves out."""
 
-    because: str
+    because: str = Field(
+        description="The part of the query; `not_sold_here`: they fit, and no provider of this "
+        "installation sells them."
+    )
     count: int
     example: OfferOut
 

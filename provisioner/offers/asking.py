@@ -12,6 +12,7 @@ from provisioner.offers.beside import Beside
 from provisioner.offers.query import OfferQuery, parse_gpus, parse_range
 from provisioner.offers.search import Order, Search
 
+_MOST_GIB = 1e6
 _ARCHS = {"amd64": "x86_64", "aarch64": "arm64"}
 
 
@@ -59,13 +60,23 @@ def search_of(asked: Asked) -> Search:
         asked.order,
         asked.in_order_of_gpus,
         _throughput(asked.throughput),
-        Beside(asked.disk_gib, asked.address, asked.egress_gib_per_hour),
+        Beside(
+            _amount(asked.disk_gib, "disk_gib"),
+            asked.address,
+            _amount(asked.egress_gib_per_hour, "egress_gib_per_hour"),
+        ),
         asked.everything,
     )
 
 
 def _listed(text: str | None) -> tuple[str, ...]:
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def _amount(number: float, name: str) -> float:
+    if not 0 <= number <= _MOST_GIB:
+        raise InvalidError(f"{name}: {number:g} is no amount of GiB.", remedy="Write 200.")
+    return number
 
 
 def _throughput(text: str | None) -> dict[str, float]:

@@ -123,12 +123,9 @@ class Catalogue:
         self, provider: str, region: str, instance_type: str, mode: PurchaseMode
     ) -> PricePoint | None:
         """What a source that is no provider says that a type costs; None when none does."""
-        query = OfferQuery(
-            mode=mode, providers=(provider,), regions=(region,), types=(instance_type,)
-        )
         for stock in self.stocks():
-            if not stock.buyable and len(rows := stock.table.select(query)):
-                offer = stock.table.offer(int(rows[0]))
+            offer = stock.table.cheapest(provider, region, instance_type, mode)
+            if offer is not None and not stock.buyable:
                 return PricePoint(stock.at or _LONG_AGO, offer.price_per_hour, offer.currency)
         return None
 

@@ -1,9 +1,9 @@
 """Keeps dirty data from being sold: each row that is left out has a reason that a user can read.
 
-A family is a type of one provider, in all its regions and zones, or a GPU model at all providers
-(its price is that of one GPU); each in one mode and currency. A price of more than `FACTOR` times
-its family's median, or less than a `FACTOR`th of it, is a slip of a keyboard far more often than
-an offer.
+A family is a type of one provider, in all its regions and zones; or a GPU model (its price is that
+of one GPU); or the sizes of one series of a provider, such as `m5.*` (the price is that of a CPU,
+and of a GiB). Each is of one mode and currency. A price of more than `FACTOR` times its family's
+median, or less than a `FACTOR`th of it, is a slip of a keyboard far more often than an offer.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from policies.world import PurchaseMode
-from provisioner.offers.columns import MODES, Columns, Numbers
+from provisioner.offers.columns import MODES, Columns, Numbers, Words
 
 FACTOR = 5.0
 FAMILY = 5
 """Fewer offers than this have no median worth the name."""
 MOST_CPUS, MOST_MEMORY_GIB, MOST_GPUS = 4096, 65536, 256
-_MARKETS = 4096
-"""More than there are modes and currencies."""
+MOST_LISTED = 10_000
+"""Rows of one source that can be read; the others are only counted."""
 _SPOT = MODES.index(PurchaseMode.SPOT)
 _CURRENCY = re.compile(r"[A-Z]{3}")
 
@@ -41,7 +41,7 @@ class Quarantined:
 def sift(
     columns: Columns, source: str, *, may_be_free: bool = False
 ) -> tuple[Numbers, list[Quarantined]]:
-    """Which rows may be sold (a mask), and the others with their reasons.
+    """Which rows may be sold (a mask), and the others with their reasons, `MOST_LISTED` at most.
 
     `may_be_free` is for prices that their owner has set: there 0 is a price like any other.
     """
@@ -50,73 +50,114 @@ def sift(
         return clean, []
     found: list[Quarantined] = []
     with np.errstate(invalid="ignore", divide="ignore"):
-        for reason, threshold, judge in _RULES[1 if may_be_free else 0 :]:
-            bad, observed = judge(columns, clean)
-            for row in np.flatnonzero(bad & clean):
+        for reason, threshold, judge in (_FREE if may_be_free else _SOLD, *_RULES):
+            bad, told = judge(columns, clean)
+            for row in np.flatnonzero(bad & clean)[: MOST_LISTED - len(found)]:
                 at = int(row)
-                seen = f"{float(observed[at]):g}" if observed is not None else columns.currency[at]
-                found.append(Quarantined(source, columns.id(at), reason, seen, threshold))
+                found.append(Quarantined(source, columns.id(at), reason, told(at), threshold))
             clean &= ~bad
     return clean, found
 
 
-Judged = tuple[Numbers, Numbers | None]
+Judged = tuple[Numbers, Callable[[int], str]]
+"""Which rows are bad, and what is seen in one of them."""
 Judge = Callable[[Columns, Numbers], Judged]
 
 
+def _number(column: Numbers) -> Callable[[int], str]:
+    return lambda row: f"{float(column[row]):g}"
+
+
 def _no_price(columns: Columns, _clean: Numbers) -> Judged:
-    return ~(columns.price > 0), columns.price
+    return ~((columns.price > 0) & np.isfinite(columns.price)), _number(columns.price)
+
+
+def _negative_price(columns: Columns, _clean: Numbers) -> Judged:
+    return ~((columns.price >= 0) & np.isfinite(columns.price)), _number(columns.price)
+
+
+def _no_place(columns: Columns, _clean: Numbers) -> Judged:
+    empty = np.zeros(len(columns), dtype=bool)
+    for words in (columns.provider, columns.region, columns.zone, columns.instance_type):
+        # Names are parts of an id, which slashes keep apart.
+        bad = np.array([not word or "/" in word or not word.isprintable() for word in words.words])
+        empty |= bad[words.codes]
+    return empty, columns.id
+
+
+def _not_known(columns: Columns, _clean: Numbers) -> Judged:
+    return np.isnan(columns.cpus) & np.isnan(columns.memory_gib), _number(columns.cpus)
 
 
 def _no_currency(columns: Columns, _clean: Numbers) -> Judged:
     good = np.array([bool(_CURRENCY.fullmatch(word)) for word in columns.currency.words])
-    return ~good[columns.currency.codes], None
+    return ~good[columns.currency.codes], lambda row: columns.currency[row]
 
 
 def _no_cpus(columns: Columns, _clean: Numbers) -> Judged:
-    return ~((columns.cpus > 0) & (columns.cpus <= MOST_CPUS)), columns.cpus
+    return ~((columns.cpus > 0) & (columns.cpus <= MOST_CPUS)), _number(columns.cpus)
 
 
 def _no_memory(columns: Columns, _clean: Numbers) -> Judged:
     good = (columns.memory_gib > 0) & (columns.memory_gib <= MOST_MEMORY_GIB)
-    return ~good, columns.memory_gib
+    return ~good, _number(columns.memory_gib)
 
 
 def _no_gpus(columns: Columns, _clean: Numbers) -> Judged:
     named = np.array([bool(word) for word in columns.gpu_model.words])[columns.gpu_model.codes]
     good = (columns.gpus >= 0) & (columns.gpus <= MOST_GPUS) & (named <= (columns.gpus > 0))
-    return ~good, columns.gpus
+    return ~good, _number(columns.gpus)
 
 
-def _twice(columns: Columns, _clean: Numbers) -> Judged:
+def _twice(columns: Columns, clean: Numbers) -> Judged:
     """All but the dearest of several rows with one id: nobody can tell which of them holds."""
     key = _place(columns) * len(MODES) + columns.mode
     order = np.lexsort((-columns.price, key))
+    order = order[clean[order]]
     again = np.zeros(len(columns), dtype=bool)
     again[order[1:]] = key[order[1:]] == key[order[:-1]]
-    return again, columns.price
+    return again, _number(columns.price)
 
 
 def _off_median(columns: Columns, clean: Numbers) -> Judged:
-    """How many times the median of its family each price is; 1 where nothing is wrong with it."""
-    market = columns.mode * len(columns.currency.words) + columns.currency.codes
-    provider = columns.provider.codes.astype(np.int64) * len(columns.instance_type.words)
-    of_type = (provider + columns.instance_type.codes) * _MARKETS + market
-    of_type_ratio = _ratios(columns.price, of_type, np.flatnonzero(clean))
-    with_gpu = columns.gpus > 0
-    of_model = columns.gpu_model.codes.astype(np.int64) * _MARKETS + market
-    each = columns.price / np.where(with_gpu, columns.gpus, 1)
-    of_model_ratio = _ratios(each, of_model, np.flatnonzero(clean & with_gpu))
+    """How many times the median of its family each price is."""
+    price = columns.price
+    named = np.array([bool(word) for word in columns.gpu_model.words])[columns.gpu_model.codes]
+    with_gpu = clean & named
+    of_type = _ratios(price, _family(columns, columns.instance_type), clean)
+    each = price / np.maximum(columns.gpus, 1)
+    of_model = _ratios(each, _family(columns, columns.gpu_model, anywhere=True), with_gpu)
+    series = columns.instance_type.renamed([_series(w) for w in columns.instance_type.words])
+    of_series, plain = _family(columns, series), clean & ~(columns.gpus > 0)
+    by_cpu = _ratios(price / columns.cpus, of_series, plain)
+    by_gib = _ratios(price / columns.memory_gib, of_series, plain)
+    # Sizes of a series have more memory for a CPU or less: off is what is off by both.
+    dear, cheap = np.minimum(by_cpu, by_gib), np.maximum(by_cpu, by_gib)
+    by_both = np.where(dear > 1, dear, np.where(cheap < 1, cheap, 1))
     # A machine with much beside its GPU may well cost a lot for a GPU; for little there is none.
-    little = of_model_ratio < 1 / FACTOR
-    lonely = np.isnan(of_type_ratio) & (of_model_ratio > FACTOR)
-    ratio = np.where(little | lonely, of_model_ratio, of_type_ratio)
-    return (ratio > FACTOR) | (ratio < 1 / FACTOR), ratio
+    alone = np.isnan(of_type)
+    by_model = (of_model < 1 / FACTOR) | (alone & (of_model > FACTOR))
+    ratio = np.where(by_model, of_model, np.where(alone & plain, by_both, of_type))
+    return (ratio > FACTOR) | (ratio < 1 / FACTOR), _number(ratio)
 
 
-def _ratios(prices: Numbers, family: Numbers, rows: Numbers) -> Numbers:
+def _family(columns: Columns, words: Words, *, anywhere: bool = False) -> Numbers:
+    """A number for each word, mode and currency, and for each provider unless it is `anywhere`."""
+    key = words.codes.astype(np.int64)
+    if not anywhere:
+        key = key + columns.provider.codes.astype(np.int64) * len(words.words)
+    return (key * len(MODES) + columns.mode) * len(columns.currency.words) + columns.currency.codes
+
+
+def _series(instance_type: str) -> str:
+    """`m5.xlarge` and `m6.large` are of one, and so are `Standard_D2s_v5` and `Standard_D8s_v3`."""
+    return re.sub(r"\d+", "#", instance_type.partition(".")[0])
+
+
+def _ratios(prices: Numbers, family: Numbers, asked: Numbers) -> Numbers:
     """Each row's price by its family's median; NaN where the family is too small, or not asked."""
     ratio = np.full(len(prices), np.nan)
+    rows = np.flatnonzero(asked)
     order = rows[np.lexsort((prices[rows], family[rows]))]
     starts = np.flatnonzero(np.diff(family[order], prepend=-1))
     sizes = np.diff(np.append(starts, len(order)))
@@ -140,7 +181,7 @@ def _spot_too_dear(columns: Columns, clean: Numbers) -> Judged:
         beside = order[at]
         same = place[beside] == place
         dearer = same & (columns.mode == _SPOT) & (columns.price > columns.price[beside])
-    return dearer, columns.price
+    return dearer, _number(columns.price)
 
 
 def _place(columns: Columns) -> Numbers:
@@ -151,9 +192,12 @@ def _place(columns: Columns) -> Numbers:
     return key
 
 
+_SOLD = ("its price is not above zero", "> 0", _no_price)
+_FREE = ("its price is below zero", ">= 0", _negative_price)
 _RULES: tuple[tuple[str, str, Judge], ...] = (
-    ("its price is not above zero", "> 0", _no_price),
+    ("it lacks a name of its provider, region or type", "names without slashes", _no_place),
     ("its currency is no ISO 4217 code", "such as USD", _no_currency),
+    ("nothing is known of its CPUs and memory", "numbers", _not_known),
     ("it has an impossible number of CPUs", f"1 to {MOST_CPUS}", _no_cpus),
     ("it has an impossible amount of memory", f"up to {MOST_MEMORY_GIB} GiB", _no_memory),
     ("it has an impossible number of GPUs", f"up to {MOST_GPUS}, and a model", _no_gpus),

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from pathlib import Path
 
 import httpx
 
@@ -24,14 +24,20 @@ from provisioner.offers.prices import priced
 from provisioner.offers.settings import OffersSettings
 from provisioner.offers.sources import spot_advisor
 from provisioner.offers.sources.azure_retail import azure_prices
-from provisioner.offers.sources.csv_files import csv_files, read_csv
+from provisioner.offers.sources.csv_files import FILES_STALE_AFTER
+from provisioner.offers.sources.csv_folder import CsvFolder
 from provisioner.offers.sources.gcp_billing import gcp_prices, gcp_shape
+from provisioner.offers.sources.own import own_offers
 
 _log = logging.getLogger(__name__)
 _FILES_EVERY = timedelta(minutes=1)
 _RETRY = timedelta(minutes=5)
 """After a failure."""
 _KEY = "offers of {}"
+# No provider can be called so: these are no names of providers, which hold no spaces.
+_OWN, _LIBCLOUD = "own offers", "libcloud price file"
+_AZURE, _GOOGLE = "azure retail prices", "google billing catalogue"
+_ADVISOR = "aws spot advisor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +47,6 @@ class Source:
     name: str
     every: timedelta
     read: Callable[[datetime], None]
-    changed: Callable[[], object] = object
-    """A value that stays equal while there is nothing new to read."""
 
 
 class Refresher:
@@ -54,8 +58,9 @@ class Refresher:
         self._calls = calls
         self._market = market
         self._due_at: dict[str, datetime] = {}
-        self._known: dict[str, object] = {}
         self._reading: set[str] = set()
+        for source in sources:
+            market.note_source(source.name, "It has not been read yet.")
 
     def refresh(self, wait_s: float = 0.0) -> None:
         """Begin to read what is due, and take note of what has been read."""
@@ -80,12 +85,8 @@ class Refresher:
 
     def _read(self, name: str) -> str | None:
         """Read one source; what went wrong, None when nothing did."""
-        source = self._sources[name]
         try:
-            state = source.changed()
-            if state != self._known.get(name, _NEVER):
-                source.read(self._clock.now())
-                self._known[name] = state
+            self._sources[name].read(self._clock.now())
         except RoostError as error:
             _log.warning("offers of %s: %s", name, error)
             return str(error)
@@ -95,60 +96,45 @@ class Refresher:
         return None
 
 
-_NEVER = object()
-
-
 def sources_of(
     settings: OffersSettings, market: Market, http: Callable[[], httpx.Client]
 ) -> list[Source]:
     """What the settings name."""
     every = timedelta(hours=settings.every_hours)
     catalogue = market.catalogue
-    found = [
-        Source(
-            str(path),
-            _FILES_EVERY,
-            functools.partial(_read_files, catalogue, path),
-            functools.partial(_stamps, path),
-        )
-        for path in settings.csv
-    ]
+    found = []
+    for path in map(Path.absolute, settings.csv):
+        found.append(Source(str(path), _FILES_EVERY, CsvFolder(path, catalogue).read))
+    if settings.own:
+        found.append(Source(_OWN, every, functools.partial(_read_own, catalogue, settings)))
     if settings.libcloud_file:
-        found.append(Source("libcloud", every, functools.partial(_read_libcloud, catalogue)))
+        found.append(Source(_LIBCLOUD, every, functools.partial(_read_libcloud, catalogue)))
     if settings.azure_retail:
-        read = functools.partial(_read_azure, catalogue, http)
-        found.append(Source("azure retail prices", every, read))
+        read = functools.partial(_read_azure, catalogue, http, 2 * every)
+        found.append(Source(_AZURE, every, read))
     if settings.gcp_billing_key is not None:
         key = settings.gcp_billing_key.get_secret_value()
-        read = functools.partial(_read_gcp, catalogue, http, key)
-        found.append(Source("google billing catalogue", every, read))
+        read = functools.partial(_read_gcp, catalogue, http, key, 2 * every)
+        found.append(Source(_GOOGLE, every, read))
     if settings.spot_advisor:
         read = functools.partial(_read_advisor, market, http)
-        found.append(Source("aws spot advisor", every, read))
+        found.append(Source(_ADVISOR, every, read))
     return found
 
 
-def _read_files(catalogue: Catalogue, path: Any, now: datetime) -> None:
-    for file in csv_files(path):
-        catalogue.update_columns(str(file), read_csv(file), _written_at(file, now))
-
-
-def _stamps(path: Any) -> object:
-    return tuple((str(file), file.stat().st_mtime_ns) for file in csv_files(path))
-
-
-def _written_at(file: Any, now: datetime) -> datetime:
-    """A file is as old as its last change; not younger than now, whatever its time says."""
-    return min(datetime.fromtimestamp(file.stat().st_mtime, now.tzinfo), now)
+def _read_own(catalogue: Catalogue, settings: OffersSettings, now: datetime) -> None:
+    catalogue.update_columns(_OWN, own_offers(settings), now)
 
 
 def _read_libcloud(catalogue: Catalogue, _now: datetime) -> None:
     from provisioner.offers.sources.libcloud_file import read_libcloud_prices, told_at
 
-    catalogue.update_columns("libcloud", read_libcloud_prices("ec2"), told_at())
+    catalogue.update_columns(_LIBCLOUD, read_libcloud_prices("ec2"), told_at(), FILES_STALE_AFTER)
 
 
-def _read_azure(catalogue: Catalogue, http: Callable[[], httpx.Client], now: datetime) -> None:
+def _read_azure(
+    catalogue: Catalogue, http: Callable[[], httpx.Client], stale_after: timedelta, now: datetime
+) -> None:
     shapes = catalogue.shapes("azure")
     if not shapes:
         raise ProviderError(
@@ -159,17 +145,21 @@ def _read_azure(catalogue: Catalogue, http: Callable[[], httpx.Client], now: dat
     with http() as client:
         prices = list(azure_prices(client))
     columns = priced("azure", prices, shapes.get)
-    catalogue.update_columns("azure retail prices", columns, now)
+    catalogue.update_columns(_AZURE, columns, now, stale_after)
 
 
 def _read_gcp(
-    catalogue: Catalogue, http: Callable[[], httpx.Client], key: str, now: datetime
+    catalogue: Catalogue,
+    http: Callable[[], httpx.Client],
+    key: str,
+    stale_after: timedelta,
+    now: datetime,
 ) -> None:
     with http() as client:
         prices = gcp_prices(client, key)
     known: dict[str, Resources] = catalogue.shapes("gcp")
     columns = priced("gcp", prices, lambda name: known.get(name) or gcp_shape(name))
-    catalogue.update_columns("google billing catalogue", columns, now)
+    catalogue.update_columns(_GOOGLE, columns, now, stale_after)
 
 
 def _read_advisor(market: Market, http: Callable[[], httpx.Client], _now: datetime) -> None:

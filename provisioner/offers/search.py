@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
-from difflib import get_close_matches
 from enum import StrEnum
 from itertools import islice
 
@@ -14,11 +13,11 @@ import numpy as np
 
 from policies.placement import by_price
 from policies.world import Offer, PurchaseMode
-from provisioner.errors import InvalidError
 from provisioner.gpus import GPUS
 from provisioner.offers.beside import Beside
 from provisioner.offers.catalogue import Catalogue, Stock
 from provisioner.offers.columns import Columns, Numbers
+from provisioner.offers.names import check_known
 from provisioner.offers.ordering import in_order
 from provisioner.offers.query import OfferQuery
 from provisioner.offers.table import Dropped
@@ -102,7 +101,7 @@ class Searcher:
             InvalidError: a GPU, provider or region is known nowhere.
         """
         stocks = self._stocks(search)
-        self._check_known(search)
+        check_known(search.query, stocks, self._catalogue.stocks())
         return islice(self._in_order(stocks, search, start, stop), stop and stop - start)
 
     def left_out(self, search: Search) -> list[Dropped]:
@@ -111,9 +110,10 @@ class Searcher:
         Raises:
             InvalidError: a GPU, provider or region is known nowhere.
         """
-        self._check_known(replace(search, everything=True))
+        every = self._catalogue.stocks()
+        check_known(search.query, every, every)
         by_cause: dict[str, Dropped] = {}
-        for stock in self._catalogue.stocks():
+        for stock in every:
             dropped: list[Dropped] = []
             if stock.buyable or search.everything:
                 stock.table.select(search.query, dropped)
@@ -198,25 +198,6 @@ class Searcher:
             self._interruptions.get(place) if offer.mode is PurchaseMode.SPOT else None,
         )
 
-    def _check_known(self, search: Search) -> None:
-        """A name that no offer has is a slip, and not a search that finds nothing."""
-        query, every = search.query, self._catalogue.stocks()
-        asked_of = self._stocks(search)
-        for column, name, asked in (
-            ("gpu_model", "GPU", [wish.model for wish in query.gpus if wish.model]),
-            ("provider", "provider", query.providers),
-            ("region", "region", query.regions),
-        ):
-            for word in asked:
-                if "*" in word or _knows(asked_of, column, word):
-                    continue
-                if _knows(every, column, word):
-                    raise InvalidError(
-                        f"No provider that is set up here sells the {name} {word!r}.",
-                        remedy="Ask for everything to see what the other sources know of it.",
-                    )
-                raise _unknown(name, word, _words(asked_of, column))
-
 
 def _selected(stocks: Sequence[Stock], search: Search) -> Iterator[list[Numbers]]:
     """The rows of each stock that fit; for GPUs in the order of the wish, wish by wish."""
@@ -232,29 +213,9 @@ def _selected(stocks: Sequence[Stock], search: Search) -> Iterator[list[Numbers]
         yield rows
 
 
-def _knows(stocks: Sequence[Stock], column: str, word: str) -> bool:
-    return any(stock.table.knows(column, word) for stock in stocks)
-
-
-def _words(stocks: Sequence[Stock], column: str) -> frozenset[str]:
-    return frozenset[str]().union(*(stock.table.words(column) for stock in stocks))
-
-
 def _work(model: str, throughput: Mapping[str, float]) -> float:
     """What one GPU of a model does in an hour; NaN where nobody knows."""
     if throughput:
         return throughput.get(model, float("nan"))
     gpu = GPUS.get(model)
     return float("nan") if gpu is None else gpu.tflops
-
-
-def _unknown(name: str, word: str, known: Iterable[str]) -> InvalidError:
-    texts = sorted(known)
-    by_fold = {text.casefold(): text for text in texts}
-    close = [by_fold[fold] for fold in get_close_matches(word.casefold(), by_fold, n=3, cutoff=0.5)]
-    if close:
-        remedy = f"Did you mean {' or '.join(close)}?"
-    else:
-        shown = ", ".join(texts[:12]) or "none"
-        remedy = f"Known are: {shown}{', ...' if len(texts) > 12 else ''}."
-    return InvalidError(f"No offer has the {name} {word!r}.", remedy=remedy)

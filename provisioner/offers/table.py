@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -91,6 +92,38 @@ class Table:
             found &= words.codes == _code(words, getattr(offer, name))
         rows = np.flatnonzero(found)
         return self.offer(int(rows[0])) if len(rows) else None
+
+    def cheapest(
+        self, provider: str, region: str, instance_type: str, mode: PurchaseMode
+    ) -> Offer | None:
+        """A type's cheapest offer in a region, in whichever zone; None when it is not sold."""
+        key = 0
+        for codes, text in zip(self._codes, (provider, region, instance_type), strict=True):
+            if text not in codes:
+                return None
+            key = key * len(codes) + codes[text]
+        key = key * len(MODES) + MODES.index(mode)
+        keys, rows = self._first_of_type
+        at = int(np.searchsorted(keys, key))
+        return self.offer(int(rows[at])) if at < len(keys) and keys[at] == key else None
+
+    @cached_property
+    def _codes(self) -> list[dict[str, int]]:
+        """Of the words that name a type in a region."""
+        c = self._columns
+        return [
+            {word: code for code, word in enumerate(words.words)}
+            for words in (c.provider, c.region, c.instance_type)
+        ]
+
+    @cached_property
+    def _first_of_type(self) -> tuple[Numbers, Numbers]:
+        """One number for each type in a region and mode, rising, and the first row of each."""
+        c = self._columns
+        keys = np.zeros(len(self), dtype=np.int64)
+        for codes, words in zip(self._codes, (c.provider, c.region, c.instance_type), strict=True):
+            keys = keys * len(codes) + words.codes
+        return np.unique(keys * len(MODES) + c.mode, return_index=True)
 
     def _with_gpus(self, wishes: tuple[GpuWish, ...]) -> Numbers:
         """The rows that have any of the GPUs, by the index."""

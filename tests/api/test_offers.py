@@ -67,9 +67,10 @@ def test_what_cannot_be_read_says_how_to_write_it(stocked, params, told):
 
 def test_why_the_others_do_not_fit(stocked):
     answer = stocked.get("/v1/offers/left-out", params={"mode": "spot"}).json()
-    (dropped,) = answer["items"]
-    assert dropped["because"] == "mode"
-    assert dropped["example"]["mode"] == "on-demand"
+    told = {one["because"]: one for one in answer["items"]}
+    assert set(told) == {"mode", "not_sold_here"}
+    assert told["mode"]["example"]["mode"] == "on-demand"
+    assert told["not_sold_here"]["count"] == 3
 
 
 def test_sources_and_the_rows_that_are_not_believed(stocked):
@@ -78,6 +79,32 @@ def test_sources_and_the_rows_that_are_not_believed(stocked):
     assert (sources["else.csv"]["offers"], sources["else.csv"]["quarantined"]) == (3, 1)
     (bad,) = stocked.get("/v1/offers/quarantine").json()["items"]
     assert bad["reason"] == "its price is not above zero"
+
+
+def test_a_source_that_does_not_answer_is_listed_with_its_error(stocked, served):
+    served.roost.market.note_source("azure retail prices", "prices.azure.com answers 503")
+    sources = {one["name"]: one for one in stocked.get("/v1/offers/sources").json()["items"]}
+    silent = sources["azure retail prices"]
+    assert (silent["offers"], silent["at"]) == (0, None)
+    assert silent["error"] == "prices.azure.com answers 503"
+
+
+def test_what_a_machine_comes_to_with_its_disk(stocked, served):
+    served.roost.market.rates["local"] = served.roost.providers["local"].rates()
+    (first, *_) = items(stocked, disk_gib=730)
+    assert first["beside_per_hour"] == "0.1", "the local provider's price of a GiB-month"
+    assert float(first["total_per_hour"]) == pytest.approx(float(first["price_per_hour"]) + 0.1)
+    (unknown, *_) = items(stocked, everything=True, provider="else", address=True)
+    assert (unknown["beside_per_hour"], unknown["total_per_hour"]) == (None, None)
+
+
+def test_why_not_names_what_is_not_sold_here(stocked):
+    answer = stocked.get("/v1/offers/left-out", params={"region": "r"}).json()
+    told = {one["because"]: one["count"] for one in answer["items"]}
+    assert told["not_sold_here"] == 3
+    answer = stocked.get("/v1/offers", params={"region": "r"})
+    assert answer.status_code == 422
+    assert "what the other sources know" in answer.text
 
 
 def test_a_member_sees_the_same_offers(stocked, served, folk):

@@ -13,7 +13,7 @@ import pytest
 from policies.world import PurchaseMode
 from provisioner.errors import InvalidRequest, NotFound, ProviderError
 from provisioner.providers.contract import EndReason, MachineState
-from tests.contract.conftest import Bench
+from tests.contract.bench import Bench
 
 S = MachineState
 YEAR = timedelta(days=365)

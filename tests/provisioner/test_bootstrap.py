@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from provisioner import tls
 from provisioner.agent_wheel import AgentWheel, build_agent_wheel
-from provisioner.bootstrap import user_data
+from provisioner.bootstrap import LIMIT_BYTES, user_data
+from provisioner.errors import StateError
+from tests.certificates import certificate
 from tests.trainer_agent.supervise.control_plane import (
     BOOTSTRAP_TOKEN,
     INSTANCE,
@@ -63,8 +66,11 @@ class Disk:
             boot.wait()
 
 
-def script(control: ControlPlane, wheel: AgentWheel, sha256: str | None = None) -> str:
+def script(
+    control: ControlPlane, wheel: AgentWheel, sha256: str | None = None, ca: str | None = None
+) -> str:
     return user_data(
+        ca=ca,
         url=control.url + "/",
         instance_id=INSTANCE,
         bootstrap_token=BOOTSTRAP_TOKEN,
@@ -157,6 +163,60 @@ def test_a_wheel_with_another_hash_is_not_unpacked(
         assert not control.registrations
     finally:
         disk.end()
+
+
+def test_a_download_that_ends_half_way_is_begun_again(
+    tmp_path: Path, control: ControlPlane, wheel: AgentWheel
+) -> None:
+    control.cuts_off = 1
+    disk = Disk(tmp_path, script(control, wheel))
+    half = disk.state / "agent" / f"{wheel.sha256}.7"  # of one that was killed
+    half.mkdir(parents=True)
+    try:
+        disk.boot()
+        wait_until(lambda: control.heartbeats, "a heartbeat")
+    finally:
+        disk.end()
+    assert control.paths.count("/v1/agent/wheel") == 2
+    assert [path.name for path in (disk.state / "agent").iterdir()] == [wheel.sha256]
+
+
+def test_only_the_pinned_authority_is_trusted(tmp_path: Path, wheel: AgentWheel) -> None:
+    authority = certificate(tmp_path, "authority", authority=True)
+    shown = certificate(tmp_path, "roost", "127.0.0.1", by=authority)
+    control = ControlPlane()
+    control.wheel = wheel.path.read_bytes()
+    control.tls = tls.serving(shown.path, shown.key)
+    control.open()
+    (tmp_path / "mistrusts").mkdir()
+    stranger = certificate(tmp_path, "stranger", authority=True)
+    mistrusts = Disk(tmp_path / "mistrusts", script(control, wheel, ca=stranger.text))
+    trusts = Disk(tmp_path, script(control, wheel, ca=authority.text))
+    try:
+        mistrusts.boot()
+        wait_until(
+            lambda: (
+                mistrusts.console.exists()
+                and "CERTIFICATE_VERIFY_FAILED" in mistrusts.console.read_text()
+            ),
+            "it refuses",
+        )
+        assert not control.paths
+        trusts.boot()
+        wait_until(lambda: control.heartbeats, "a heartbeat")
+    finally:
+        mistrusts.end()
+        trusts.end()
+        control.close()
+    assert control.registrations[0]["facts"]["boot_s"]["fetch"] > 0
+
+
+def test_what_no_cloud_takes_is_refused() -> None:
+    told = {"url": "https://a", "instance_id": "i", "bootstrap_token": "t"}
+    told |= {"wheel_sha256": "0" * 64, "wheel_filename": "f"}
+    assert len(user_data(**told, ca="x" * 2000).encode()) < LIMIT_BYTES
+    with pytest.raises(StateError, match="clouds take 16384; 12000 of them"):
+        user_data(**told, ca="x" * 12000)
 
 
 def test_values_are_data_and_never_code(tmp_path: Path) -> None:

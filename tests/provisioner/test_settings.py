@@ -157,3 +157,33 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateError, match="file/state"):
         StateFolder(tmp_path / "file" / "state").prepare()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('tls_certificate = "/a.pem"', "belong together"),
+        ('tls_key = "/a.key"', "belong together"),
+        ('[machines]\npackages = ["--index-url=http://a"]', r"machines\.packages\.0"),
+        ('[machines]\npackages = ["torch>=2"]', r"machines\.packages\.0"),
+        ('[machines]\npackage_index = "http://mirror.example.org"', "https"),
+        ('[machines]\npackage_index = "https://me:secret@mirror.example.org"', "no password"),
+        ('[machines]\ngpu_driver = "570"', r"machines\.gpu_driver"),
+    ],
+)
+def test_what_machines_elsewhere_would_suffer_from_is_refused(
+    file: Path, text: str, words: str
+) -> None:
+    file.write_text(text)
+    with pytest.raises(StateError, match=words):
+        Settings.load()
+
+
+def test_machines_elsewhere(file: Path) -> None:
+    file.write_text(
+        'tls_certificate = "/a.pem"\ntls_key = "/a.key"\n[machines]\npython = "/opt/bin/python"\n'
+        'packages = ["torch==2.9.0+cu128", "numpy"]\npackage_index = "https://mirror.example.org"\n'
+    )
+    machines = Settings.load().machines
+    assert machines.packages == ("torch==2.9.0+cu128", "numpy")
+    assert machines.python == "/opt/bin/python"

@@ -60,6 +60,7 @@ class HomeDisk:
                 limit_s=_LIMIT_S,
             )
             self._remember(disk)
+            self._note.unlink(missing_ok=True)
             _log.info("the home %s is on %s", disk.uuid, disk.path)
         self._grow()
 
@@ -88,7 +89,6 @@ class HomeDisk:
             *("mkfs.ext4", "-q", "-F", "-m", "0", "-L", LABEL, "-U", self.uuid, str(disk.path)),
             limit_s=_LIMIT_S,
         )
-        self._note.unlink()
         return Disk(disk.path, disk.size_bytes, _FILESYSTEM, self.uuid, LABEL)
 
     @property
@@ -120,11 +120,15 @@ class HomeDisk:
         draft.replace(self.fstab)
 
     def _grow(self) -> None:
-        """Into what its disk has more than before; a file system of another kind stays as it is."""
+        """Into what its disk has more than before; a home that stays small is one all the same."""
         line = ("findmnt", "--noheadings", "--output", "SOURCE,FSTYPE", "--mountpoint")
         source, kind = run(*line, str(self.folder), limit_s=_LIMIT_S).stdout.split()[:2]
-        if kind == _FILESYSTEM:
+        if kind != _FILESYSTEM:
+            return
+        try:
             run("resize2fs", source, limit_s=_LIMIT_S)
+        except NotYet as error:
+            _log.warning("the home is not grown: %s", error)
 
 
 def _lines(path: Path) -> list[str]:

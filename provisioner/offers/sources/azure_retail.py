@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 
 from policies.world import PurchaseMode
+from provisioner.errors import ProviderError
 from provisioner.offers.prices import Price
-from provisioner.offers.sources.http import get_json
+from provisioner.offers.sources.http import MOST_PAGES, get_json, number_of, rows_of
 
 URL = "https://prices.azure.com/api/retail/prices"
 _FILTER = "serviceName eq 'Virtual Machines' and priceType eq 'Consumption'"
@@ -24,15 +25,18 @@ def azure_prices(client: httpx.Client, currency: str = "USD", url: str = URL) ->
     Raises:
         ProviderError: the service does not answer, or answers otherwise than documented.
     """
-    page: str | None = url
+    page = url
     params: dict[str, str] | None = {"$filter": _FILTER, "currencyCode": f"'{currency}'"}
-    while page:
+    for _ in range(MOST_PAGES):
         answer = get_json(client, page, params)
-        for item in answer["Items"]:
+        for item in rows_of(answer, "Items"):
             found = _price(item)
             if found is not None:
                 yield found
         page, params = answer.get("NextPageLink"), None
+        if not page:
+            return
+    raise ProviderError(f"{url} has more than {MOST_PAGES} pages")
 
 
 def _price(item: dict[str, Any]) -> Price | None:
@@ -48,6 +52,6 @@ def _price(item: dict[str, Any]) -> Price | None:
         item.get("armRegionName") or "",
         instance_type,
         mode,
-        float(item["retailPrice"]),
-        str(item["currencyCode"]),
+        number_of(item.get("retailPrice")),
+        str(item.get("currencyCode") or ""),
     )

@@ -8,6 +8,7 @@ sold in that mode. A `Currency` column may be added; it is USD without one.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ from provisioner.gpus import canonical_gpu
 from provisioner.offers.columns import MODES, Columns, Numbers, Words
 from provisioner.offers.sources.attached_gpus import attach
 
+FILES_STALE_AFTER = timedelta(days=30)
+"""A price list that nobody has touched for longer is out of date."""
+_LONGEST_HEADER = 1 << 16
 _NEEDED = ("InstanceType", "vCPUs", "MemoryGiB", "Region")
 _TEXTS = ("InstanceType", "Region", "AvailabilityZone", "AcceleratorName", "Arch", "Currency")
 _NUMBERS = ("AcceleratorCount", "vCPUs", "MemoryGiB", "Price", "SpotPrice")
@@ -40,6 +44,11 @@ def csv_files(path: Path) -> list[Path]:
             remedy=f"Their first line has to name {', '.join(_NEEDED)} and Price or SpotPrice.",
         )
     return found
+
+
+def written_at(path: Path, now: datetime) -> datetime:
+    """A file is as old as its last change; not younger than now, whatever its time says."""
+    return min(datetime.fromtimestamp(path.stat().st_mtime, now.tzinfo), now)
 
 
 def read_csv(path: Path, provider: str | None = None) -> Columns:
@@ -131,8 +140,9 @@ def _numbers(frame: Any, name: str) -> Numbers:
 
 
 def _header(path: Path) -> list[str]:
-    with path.open(encoding="utf-8-sig") as file:
-        return [name.strip().strip('"') for name in file.readline().split(",")]
+    with path.open("rb") as file:
+        first = file.readline(_LONGEST_HEADER).decode("utf-8-sig")
+    return [name.strip().strip('"') for name in first.split(",")]
 
 
 def _holds_offers(path: Path) -> bool:

@@ -7,18 +7,22 @@ the predefined machine types are rules of Google's documentation
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 import httpx
 
 from policies.world import PurchaseMode, Resources
+from provisioner.errors import ProviderError
 from provisioner.gpus import canonical_gpu
 from provisioner.offers.prices import Price
-from provisioner.offers.sources.http import get_json
+from provisioner.offers.sources.http import MOST_PAGES, get_json, rows_of
 
+_log = logging.getLogger(__name__)
 URL = "https://cloudbilling.googleapis.com/v1/services/6F81-5844-456A/skus"
 _PART = re.compile(
     r"(?:Spot Preemptible )?(?P<family>[A-Z]\d[A-Z]?) (?:Predefined |AMD |Arm )*Instance "
@@ -67,14 +71,15 @@ def gcp_prices(client: httpx.Client, key: str, url: str = URL) -> list[Price]:
         ProviderError: the service does not answer, or refuses the key.
     """
     units: dict[tuple[str, str, PurchaseMode], tuple[float, str]] = {}
-    page: str | None = ""
-    while page is not None:
-        params = {"pageSize": "5000"} | ({"pageToken": page} if page else {})
-        answer = get_json(client, url, params, {"X-Goog-Api-Key": key})
-        for sku in answer.get("skus", ()):
+    page: dict[str, str] = {}
+    for _ in range(MOST_PAGES):
+        answer = get_json(client, url, {"pageSize": "5000"} | page, {"X-Goog-Api-Key": key})
+        for sku in rows_of(answer, "skus"):
             units.update(_units(sku))
-        page = answer.get("nextPageToken") or None
-    return list(_machines(units))
+        if not answer.get("nextPageToken"):
+            return list(_machines(units))
+        page = {"pageToken": str(answer["nextPageToken"])}
+    raise ProviderError(f"{url} has more than {MOST_PAGES} pages")
 
 
 def gcp_shape(instance_type: str) -> Resources | None:
@@ -86,17 +91,20 @@ Units = dict[tuple[str, str, PurchaseMode], tuple[float, str]]
 """Price and currency of an hour by part (`N2 Core`, `A100 GPU`), region and mode."""
 
 
-def _units(sku: dict[str, Any]) -> Iterator[tuple[tuple[str, str, PurchaseMode], Any]]:
-    category = sku.get("category", {})
-    mode = _MODES.get(category.get("usageType", ""))
-    part = _part(sku.get("description", ""))
-    if mode is None or part is None:
-        return
-    rates = sku["pricingInfo"][-1]["pricingExpression"]["tieredRates"]
-    price = rates[-1]["unitPrice"]
-    amount = int(price.get("units") or 0) + int(price.get("nanos") or 0) / 1e9
-    for region in sku.get("serviceRegions", ()):
-        yield (part, region, mode), (amount, price["currencyCode"])
+def _units(sku: dict[str, Any]) -> Units:
+    """What one row prices; nothing where it is not a part of a machine, or cannot be read."""
+    try:
+        mode = _MODES.get(sku["category"]["usageType"])
+        part = _part(sku["description"])
+        if mode is None or part is None:
+            return {}
+        price = sku["pricingInfo"][-1]["pricingExpression"]["tieredRates"][-1]["unitPrice"]
+        amount = int(price.get("units") or 0) + int(price.get("nanos") or 0) / 1e9
+        told = (amount, str(price["currencyCode"]))
+        return {(part, str(region), mode): told for region in sku["serviceRegions"]}
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        _log.warning("a row of Google's billing catalogue cannot be read: %r", error)
+        return {}
 
 
 def _part(description: str) -> str | None:
@@ -119,7 +127,8 @@ def _machines(units: Units) -> Iterator[Price]:
             if any(one is None for one in known):
                 continue
             amounts = [one[0] for one in known if one is not None]
-            total = sum(a * n for a, (_, n) in zip(amounts, parts, strict=True))
+            # A part for nothing is a part whose price is not known, and so is the whole then.
+            total = sum(a * n if a > 0 else nan for a, (_, n) in zip(amounts, parts, strict=True))
             currency = next(one[1] for one in known if one is not None)
             yield Price(region, instance_type, mode, round(total, 6), currency)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any
 
 import httpx
@@ -10,6 +11,7 @@ from provisioner.errors import ProviderError
 
 TIMEOUT_S = 30.0
 MOST_BYTES = 256 << 20
+MOST_PAGES = 10_000
 
 
 def get_json(
@@ -43,3 +45,23 @@ def get_json(
     if not isinstance(answer, dict):
         raise ProviderError(f"{where} answers with what is no JSON object")
     return answer
+
+
+def rows_of(answer: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The rows of a page; what is no row is left aside.
+
+    Raises:
+        ProviderError: the page has no list of that name.
+    """
+    rows = answer.get(name)
+    if not isinstance(rows, list):
+        raise ProviderError(f"the price list has another form than it had: no list of {name}")
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def number_of(value: object) -> float:
+    """A number of a row; NaN where there is none, so that the row is put aside and not the list."""
+    try:
+        return float(str(value))
+    except ValueError:
+        return nan

@@ -63,7 +63,7 @@ class Listings:
             try:
                 heard[endpoint] = self._heard(endpoint, answer)
             except ProviderError as error:
-                _log.warning("%s %s does not tell what it holds: %s", self._title, endpoint, error)
+                _log.warning("%s does not tell what it holds: %s", self._name(endpoint), error)
                 failure = error
         if not heard:
             raise failure or self._silent("")
@@ -140,7 +140,9 @@ class Listings:
 
     def _silent(self, endpoint: str) -> ProviderError:
         return ProviderError(
-            f"{self._title} {endpoint}".rstrip()
-            + f" has not answered within {ANSWER_WITHIN_S:g} s",
+            f"{self._name(endpoint)} has not answered within {ANSWER_WITHIN_S:g} s",
             remedy="It is asked again.",
         )
+
+    def _name(self, endpoint: str) -> str:
+        return f"{self._title} {endpoint}".rstrip()

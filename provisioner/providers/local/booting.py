@@ -15,8 +15,9 @@ from provisioner.errors import Ambiguous, ProviderError
 from provisioner.providers.local.capacity import Allocation
 from provisioner.providers.local.host import boot_id
 from provisioner.providers.local.launcher import Launcher
-from provisioner.providers.local.machine.files import write_json
+from provisioner.providers.local.machine.files import remove_tree, write_json
 from provisioner.providers.local.machine.processes import MARKER
+from provisioner.providers.local.machine.scratch import obstacle
 from provisioner.providers.local.machine_folder import MachineFolder, Spec
 from provisioner.providers.local.market import Market
 from provisioner.providers.local.settings import LocalSettings
@@ -62,6 +63,10 @@ class Booting:
         home = home or disk / "home"
         for needed in (disk / "agent", home, folder.path / "metadata"):
             os.makedirs(needed, mode=0o700, exist_ok=True)
+        if self._settings.private_scratch:
+            remove_tree(str(disk / "tmp"))  # of the run before: a /tmp is empty after a boot
+            os.mkdir(disk / "tmp")
+            os.chmod(disk / "tmp", 0o1777)  # noqa: S103 (as /tmp is)
         told = self._told(folder, spec, run, home, allocation, now)
         write_json(folder.file("boot.json"), told)
         self._spawn(folder)
@@ -90,14 +95,16 @@ class Booting:
             else None
         )
         settings = self._settings
+        scratch = self._scratch(folder, spec)
         return {
             "run": run,
             "boot_id": boot_id(),
             "marker": marker,
             "argv": boot.argv,
             "cgroups": boot.cgroups,
-            "env": self._environment(folder, home, allocation) | {MARKER: marker},
+            "env": self._environment(folder, home, allocation, scratch) | {MARKER: marker},
             "cwd": str(folder.path / "disk"),
+            "scratch": scratch,
             "gpus": allocation.gpus,
             "slot": allocation.slot,
             "can_stop": not spot,
@@ -111,10 +118,24 @@ class Booting:
             },
         }
 
+    def _scratch(self, folder: MachineFolder, spec: Spec) -> dict[str, Any] | None:
+        """What `scratch.enter` is given; None where the machine shares the host's."""
+        if not self._settings.private_scratch or obstacle() is not None:
+            return None
+        needed = (os.path.realpath(self._root), os.path.realpath(self._settings.python))
+        hidden = any(path.startswith("/tmp/") for path in needed)  # noqa: S108 (what it would hide)
+        tmp = None if hidden else str(folder.path / "disk" / "tmp")
+        return {"tmp": tmp, "shm_bytes": int(spec.memory_gib * 2**30)}
+
     def _environment(
-        self, folder: MachineFolder, home: Path, allocation: Allocation
+        self,
+        folder: MachineFolder,
+        home: Path,
+        allocation: Allocation,
+        scratch: dict[str, Any] | None,
     ) -> dict[str, str]:
         user = _user_name()
+        own_tmp = self._settings.private_scratch and (scratch is None or scratch["tmp"] is None)
         interpreter = os.path.dirname(os.path.abspath(self._settings.python))
         return {name: os.environ[name] for name in _HARMLESS if name in os.environ} | {
             "PATH": f"{interpreter}:{os.environ.get('PATH', _PATH)}",
@@ -126,6 +147,7 @@ class Booting:
             "ROOST_STATE_DIR": str(folder.path / "disk" / "agent"),
             "ROOST_METADATA": str(folder.path / "metadata"),
             "CUDA_VISIBLE_DEVICES": ",".join(allocation.gpus),
+            **({"TMPDIR": str(folder.path / "disk" / "tmp")} if own_tmp else {}),
         }
 
     def _spawn(self, folder: MachineFolder) -> None:

@@ -1,4 +1,4 @@
-"""Whether the host has room for one more machine, and which GPUs and market slot it gets."""
+"""What of the host is sold, and whether there is room for one more machine on which GPUs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 from policies.world import PurchaseMode
 from provisioner.errors import CapacityError
-from provisioner.providers.local.host import Host
+from provisioner.providers.local.host import Gpu, Host
 from provisioner.providers.local.machine import record
 from provisioner.providers.local.machine_folder import MachineFolder, Spec
 from provisioner.providers.local.market import Market
+from provisioner.providers.local.settings import LocalSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +26,56 @@ class Allocation:
     """Rank among the spot machines of its zone: as the market shrinks, the highest goes first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sold:
+    """What the machines that run now hold of the host."""
+
+    cpus: float = 0.0
+    memory_gib: float = 0.0
+    gpus: frozenset[str] = frozenset()
+    """UUIDs."""
+    slots: frozenset[tuple[str, int]] = frozenset()
+    """Zone and rank of the spot machines."""
+
+    @classmethod
+    def to(cls, folders: Iterable[MachineFolder]) -> Sold:
+        """What these machines hold."""
+        sold = cls()
+        for held, boot in _live(folders):
+            slot = (held.zone, boot.get("slot", 0))
+            spot = held.mode is PurchaseMode.SPOT
+            sold = cls(
+                sold.cpus + held.cpus,
+                sold.memory_gib + held.memory_gib,
+                sold.gpus | set(boot.get("gpus", ())),
+                sold.slots | ({slot} if spot else set()),
+            )
+        return sold
+
+    def free_gpus(self, host: Host, idle_mib: int | None) -> list[Gpu]:
+        """GPUs that no machine holds and, of those, nobody else uses; see `idle_gpu_mib`."""
+        return [
+            gpu
+            for gpu in host.gpus
+            if gpu.uuid not in self.gpus and (idle_mib is None or gpu.used_mib <= idle_mib)
+        ]
+
+
 def allocate(
     spec: Spec,
     others: Iterable[MachineFolder],
     host: Host,
-    overcommit: float,
+    settings: LocalSettings,
     market: Market,
     now: datetime,
 ) -> Allocation:
     """Raises `CapacityError` when there is no room now. The caller holds the root's lock."""
-    cpus, memory_gib = spec.cpus, spec.memory_gib
-    free_gpus = [gpu.uuid for gpu in host.gpus]
-    slots: set[int] = set()
-    for held, boot in _live(others, spec.launch_id):
-        cpus += held.cpus
-        memory_gib += held.memory_gib
-        free_gpus = [uuid for uuid in free_gpus if uuid not in boot.get("gpus", ())]
-        if held.zone == spec.zone and held.mode is PurchaseMode.SPOT:
-            slots.add(boot.get("slot", 0))
+    sold = Sold.to(folder for folder in others if folder.id != spec.launch_id)
+    cpus, memory_gib = sold.cpus + spec.cpus, sold.memory_gib + spec.memory_gib
+    free_gpus = [gpu.uuid for gpu in sold.free_gpus(host, settings.idle_gpu_mib)]
     for what, wanted, has in (
-        ("cpus", cpus, host.cpus * overcommit),
-        ("GiB of memory", memory_gib, host.memory_gib * overcommit),
+        ("cpus", cpus, host.cpus * settings.overcommit),
+        ("GiB of memory", memory_gib, host.memory_gib * settings.overcommit),
     ):
         if wanted > has:
             raise CapacityError(
@@ -55,10 +85,11 @@ def allocate(
             )
     if spec.gpus > len(free_gpus):
         raise CapacityError(f"no room for {spec.offer_id}: {len(free_gpus)} GPUs are free")
-    return Allocation(tuple(free_gpus[: spec.gpus]), _slot(spec, slots, market, now))
+    return Allocation(tuple(free_gpus[: spec.gpus]), _slot(spec, sold, market, now))
 
 
-def _slot(spec: Spec, taken: set[int], market: Market, now: datetime) -> int:
+def _slot(spec: Spec, sold: Sold, market: Market, now: datetime) -> int:
+    taken = {slot for zone, slot in sold.slots if zone == spec.zone}
     slot = next(number for number in range(len(taken) + 1) if number not in taken)
     capacity = market.capacity(spec.zone, now)
     if spec.mode is PurchaseMode.SPOT and capacity is not None and slot >= capacity:
@@ -66,10 +97,8 @@ def _slot(spec: Spec, taken: set[int], market: Market, now: datetime) -> int:
     return slot
 
 
-def _live(folders: Iterable[MachineFolder], but: str) -> Iterator[tuple[Spec, dict[str, Any]]]:
+def _live(folders: Iterable[MachineFolder]) -> Iterator[tuple[Spec, dict[str, Any]]]:
     for folder in folders:
         spec, state = folder.spec(), folder.state()
-        if spec is None or state is None or spec.launch_id == but:
-            continue
-        if state["state"] in (record.PENDING, record.RUNNING):
+        if spec and state and state["state"] in (record.PENDING, record.RUNNING):
             yield spec, folder.boot() or {}

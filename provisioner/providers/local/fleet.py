@@ -189,8 +189,8 @@ class Fleet:
         for volume_id, holder in self.attached().items():
             if volume_id == spec.volume_id and holder != spec.launch_id:
                 raise attached_already(volume_id, holder)
-        overcommit, now = self._settings.overcommit, self._clock.now()
-        return allocate(spec, self.folders(), self.host, overcommit, self._market, now)
+        now = self._clock.now()
+        return allocate(spec, self.folders(), self.host, self._settings, self._market, now)
 
     def attached(self) -> dict[str, str]:
         """The machine that holds each volume, stopped ones too."""

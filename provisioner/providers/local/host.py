@@ -7,7 +7,11 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-_GPU_QUERY = ("nvidia-smi", "--query-gpu=uuid,name", "--format=csv,noheader")
+_GPU_QUERY = (
+    "nvidia-smi",
+    "--query-gpu=uuid,name,memory.used,ecc.errors.uncorrected.volatile.total",
+    "--format=csv,noheader,nounits",
+)
 _GPU_QUERY_TIMEOUT_S = 20.0
 
 
@@ -15,6 +19,10 @@ _GPU_QUERY_TIMEOUT_S = 20.0
 class Gpu:
     uuid: str
     model: str
+    used_mib: int = 0
+    """Memory in use, by whomever."""
+    ecc_errors: int = 0
+    """Errors since the driver was loaded that its memory could not correct; 0 without ECC."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,5 +60,12 @@ def _gpus() -> tuple[Gpu, ...]:
         )
     except (OSError, subprocess.SubprocessError):
         return ()  # no driver, no GPUs to sell
-    rows = (line.partition(",") for line in answer.stdout.splitlines() if "," in line)
-    return tuple(Gpu(uuid.strip(), name.strip()) for uuid, _, name in rows)
+    rows = ([part.strip() for part in line.split(",")] for line in answer.stdout.splitlines())
+    return tuple(
+        Gpu(row[0], row[1], _number(row[2]), _number(row[3])) for row in rows if len(row) == 4
+    )
+
+
+def _number(text: str) -> int:
+    """What a GPU does not count, it calls `[N/A]`."""
+    return int(text) if text.isdigit() else 0

@@ -32,6 +32,7 @@ from provisioner.providers.contract import (
     Provider,
     Rates,
 )
+from provisioner.providers.local.capacity import Sold
 from provisioner.providers.local.failures import reported
 from provisioner.providers.local.fleet import (
     Fleet,
@@ -41,6 +42,7 @@ from provisioner.providers.local.fleet import (
     check_same,
     fingerprint,
 )
+from provisioner.providers.local.host import Host
 from provisioner.providers.local.launcher import Launcher, PlainLauncher
 from provisioner.providers.local.machine.files import remove_tree, write_json
 from provisioner.providers.local.machine_folder import Spec
@@ -191,6 +193,16 @@ class LocalProvider(Provider):
             if machine is not None:
                 machines.append(machine)
         return Listing(tuple(machines), self._fleet.volumes.list(self._fleet.attached()))
+
+    @reported
+    def sold(self) -> Sold:
+        """What the machines of all installations hold of this host."""
+        return Sold.to(self._fleet.folders())
+
+    @property
+    def host(self) -> Host:
+        """What the machines are cut from."""
+        return self._fleet.host
 
     @reported
     def rehearse_reclaim(self, machine_id: str, notice_s: float) -> None:

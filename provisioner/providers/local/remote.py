@@ -3,7 +3,7 @@
 It is what `provisioner.providers.ssh` runs on a team's own machine. Standard library only, as all
 that the local provider consists of.
 
-    {"root", "installation", "settings", "call", "argument"} -> {"answer"} | {"error", ...}
+    {"root", "installation", "terms", "call", "argument"} -> {"answer"} | {"error", ...}
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -21,15 +20,21 @@ from pathlib import Path
 from typing import Any
 
 from policies.codec import value_from_json, value_to_json
-from policies.world import Offer, PurchaseMode
+from policies.world import Offer, PurchaseMode, Quota, QuotaUnit
 from provisioner.clock import SystemClock
 from provisioner.errors import ProviderError, RoostError
 from provisioner.providers.contract import LaunchRequest, Listing, PricePoint, Rates
+from provisioner.providers.local.capacity import Sold
+from provisioner.providers.local.host import Host
+from provisioner.providers.local.limits import LimitsUnavailableError, find_limits
+from provisioner.providers.local.machine.scratch import obstacle
+from provisioner.providers.local.offers import NAME
 from provisioner.providers.local.provider import LocalProvider
 from provisioner.providers.local.settings import LocalSettings
 
 LEAST_FREE_GIB = 2.0
-_ECC = ("nvidia-smi", "--query-gpu=ecc.errors.uncorrected.volatile.total", "--format=csv,noheader")
+IDLE_GPU_MIB = 1024
+"""A GPU without processes may have some hundred MiB in use by its driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,12 @@ class Look:
     listing: Listing
     offers: tuple[Offer, ...]
     rates: Rates
+    quotas: tuple[Quota, ...]
+    """What there is to sell, and how much of it is taken."""
     troubles: tuple[str, ...]
     """Why nothing more should be put on it."""
+    notes: tuple[str, ...]
+    """What else people should see to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,8 @@ class HostTerms:
             price_per_volume_gib_month=self.price_per_volume_gib_month,
             overcommit=self.overcommit,
             limits="enforce" if self.enforce_limits else "none",
+            private_scratch=True,
+            idle_gpu_mib=IDLE_GPU_MIB,
         )
 
 
@@ -129,27 +140,53 @@ def _answer(asked: dict[str, Any]) -> Any:
 
 
 def _look(provider: LocalProvider, root: Path, terms: HostTerms) -> Look:
-    offers = tuple(one for one in provider.offers() if one.mode is PurchaseMode.ON_DEMAND)
-    troubles = tuple(_troubles(root, terms, offers))
-    return Look(provider.list(), offers, provider.rates(), troubles)
+    listing = provider.list()  # settles what has ended, so that it holds nothing any more
+    host, sold = provider.host, provider.sold()
+    return Look(
+        listing,
+        tuple(one for one in provider.offers() if one.mode is PurchaseMode.ON_DEMAND),
+        provider.rates(),
+        _quotas(host, sold, terms),
+        tuple(_troubles(root, host, terms)),
+        tuple(_notes(host, sold)),
+    )
 
 
-def _troubles(root: Path, terms: HostTerms, offers: tuple[Offer, ...]) -> list[str]:
-    found = []
+def _quotas(host: Host, sold: Sold, terms: HostTerms) -> tuple[Quota, ...]:
+    free = len(sold.free_gpus(host, IDLE_GPU_MIB))
+    counts = (
+        ("CPUs", QuotaUnit.CPUS, host.cpus * terms.overcommit, sold.cpus),
+        ("GPUs", QuotaUnit.GPUS, float(len(host.gpus)), float(len(host.gpus) - free)),
+    )
+    return tuple(
+        Quota(f"{what} of the host", NAME, terms.name, ("*",), unit, limit, used)
+        for what, unit, limit, used in counts
+    )
+
+
+def _troubles(root: Path, host: Host, terms: HostTerms) -> Iterator[str]:
     free_gib = shutil.disk_usage(root).free / 2**30
     if free_gib < LEAST_FREE_GIB:
-        found.append(f"{free_gib:.1f} GiB of disk are free, {LEAST_FREE_GIB:g} are needed")
-    gpus = max((offer.resources.gpus for offer in offers), default=0)
-    if terms.expected_gpus is not None and gpus != terms.expected_gpus:
-        found.append(f"{gpus} GPUs answer, it has {terms.expected_gpus}")
-    if gpus and _ecc_errors():
-        found.append("a GPU has uncorrected ECC errors")
-    return found
+        yield f"{free_gib:.1f} GiB of disk are free, {LEAST_FREE_GIB:g} are needed"
+    if terms.expected_gpus is not None and len(host.gpus) != terms.expected_gpus:
+        yield f"{len(host.gpus)} GPUs answer, it has {terms.expected_gpus}"
+    for gpu in host.gpus:
+        if gpu.ecc_errors:
+            yield f"{gpu.uuid} has {gpu.ecc_errors} uncorrected ECC errors"
+    if terms.enforce_limits:
+        try:
+            find_limits()
+        except LimitsUnavailableError as error:
+            yield f"it cannot hold machines to their CPUs and memory: {error}"
 
 
-def _ecc_errors() -> bool:
-    try:
-        told = subprocess.run(_ECC, capture_output=True, text=True, timeout=20, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return False  # a GPU without ECC, or without a driver: that is said elsewhere
-    return any(line.strip().isdigit() and int(line) > 0 for line in told.splitlines())
+def _notes(host: Host, sold: Sold) -> Iterator[str]:
+    for gpu in host.gpus:
+        if gpu.uuid not in sold.gpus and gpu.used_mib > IDLE_GPU_MIB:
+            yield f"{gpu.uuid} has {gpu.used_mib} MiB in use by what is no machine"
+    reason = obstacle()
+    if reason is not None:
+        yield (
+            f"machines get no /tmp and /dev/shm of their own ({reason}): what they leave there, "
+            "stays there"
+        )

@@ -33,6 +33,11 @@ class LocalSettings:
     """Cpus and memory that may be sold, as a multiple of what the host has. GPUs: never more."""
     limits: Literal["enforce", "none"] = "enforce"
     """Whether a machine is held to the cpus and memory that it was sold with."""
+    private_scratch: bool = False
+    """Whether machines get a /tmp and a /dev/shm of their own, where the host lets them."""
+    idle_gpu_mib: int | None = None
+    """A GPU that no machine holds and with more memory in use is somebody else's; None: not looked
+    at."""
     market: MarketSettings = field(default_factory=MarketSettings)
     stop_grace_s: float = 5.0
     terminate_grace_s: float = 2.0

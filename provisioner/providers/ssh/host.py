@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from policies.codec import CodecError, value_from_json, value_to_json
 from provisioner import errors
-from provisioner.errors import ProviderError
+from provisioner.errors import Ambiguous, ProviderError
 from provisioner.providers.contract import LaunchRequest, Machine
 from provisioner.providers.local.remote import HostTerms, Look, PricesOf, PriceSpan
 from provisioner.providers.ssh.connection import Connection, Ended, Loop
@@ -17,8 +21,12 @@ from provisioner.providers.ssh.settings import HostSettings
 
 T = TypeVar("T")
 LOOK_TIMEOUT_S = 8.0
-CALL_TIMEOUT_S = 90.0
+ACT_TIMEOUT_S = 30.0
+BOOT_TIMEOUT_S = 90.0
 """A boot may take a minute."""
+_THREADS = 4
+_NOT_RUN = (126, 127)
+"""What a shell says of a command that it cannot run."""
 
 
 class Host:
@@ -31,6 +39,9 @@ class Host:
         self.name = settings.name
         self._connection = Connection(settings, loop)
         self._installation = installation
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"ssh-{self.name}")
+        self._counting = threading.Lock()
+        self._changes = 0
         self._terms = HostTerms(
             settings.name,
             currency,
@@ -43,11 +54,21 @@ class Host:
             settings.gpus,
         )
 
+    @property
+    def changes(self) -> int:
+        """Grows as a call that changes something begins and ends: what was seen before is old."""
+        return self._changes
+
+    def submit(self, work: Callable[[Host], T]) -> Future[T]:
+        """Have it done by one of this host's own threads: a host that hangs takes no other's."""
+        return self._threads.submit(work, self)
+
     def look(self) -> Look:
         return self._read(self._call("look", None, LOOK_TIMEOUT_S, changes=False), Look)
 
     def launch(self, request: LaunchRequest) -> Machine:
-        answer = self._call("launch", value_to_json(request), CALL_TIMEOUT_S, changes=True)
+        with self._changing():
+            answer = self._call("launch", value_to_json(request), BOOT_TIMEOUT_S, changes=True)
         return self._read(answer, Machine)
 
     def prices(self, span: PriceSpan) -> PricesOf:
@@ -56,10 +77,25 @@ class Host:
 
     def act(self, call: str, id: str) -> None:
         """`start`, `stop`, `terminate` or `delete_volume`."""
-        self._call(call, id, CALL_TIMEOUT_S, changes=True)
+        with self._changing():
+            timeout_s = BOOT_TIMEOUT_S if call == "start" else ACT_TIMEOUT_S
+            self._call(call, id, timeout_s, changes=True)
 
     def close(self) -> None:
         self._connection.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        self._count()
+        try:
+            yield
+        finally:
+            self._count()
+
+    def _count(self) -> None:
+        with self._counting:
+            self._changes += 1
 
     def _call(self, call: str, argument: object, timeout_s: float, *, changes: bool) -> Any:
         asked = {
@@ -74,19 +110,21 @@ class Host:
         if ended.code == MISSING:
             self._install()
             ended = self._python(RUN, given, timeout_s, changes=changes)
-        if ended.code != 0:
+        if ended.code in _NOT_RUN or (ended.code != 0 and not changes):
             raise ProviderError(
-                f"host {self.name} cannot answer: {_last_line(ended)}",
+                f"host {self.name} cannot answer: {_last_line(ended)}.",
                 remedy=f"Check that `{self.settings.python}` is Python 3.11 or later there and "
                 f"that {self.settings.folder} can be written.",
             )
-        return self._answer(ended)
+        if ended.code != 0:
+            raise Ambiguous(f"host {self.name} broke off: {_last_line(ended)}.")
+        return self._answer(ended, changes=changes)
 
     def _install(self) -> None:
-        ended = self._python(UNPACK, program().packed, CALL_TIMEOUT_S, changes=False)
+        ended = self._python(UNPACK, program().packed, ACT_TIMEOUT_S, changes=False)
         if ended.code != 0:
             raise ProviderError(
-                f"host {self.name} cannot be given its program: {_last_line(ended)}",
+                f"host {self.name} cannot be given its program: {_last_line(ended)}.",
                 remedy="Mend that on the host.",
             )
 
@@ -97,11 +135,13 @@ class Host:
         command = shlex.join((*words, folder, sha256))
         return self._connection.run(command, given, timeout_s, changes=changes)
 
-    def _answer(self, ended: Ended) -> Any:
+    def _answer(self, ended: Ended, *, changes: bool) -> Any:
+        """The last line: a shell's startup files may say something before it."""
         try:
-            told = json.loads(ended.stdout)
-        except ValueError as error:
-            raise ProviderError(f"host {self.name} answers with what is no JSON") from error
+            told = json.loads(ended.stdout.splitlines()[-1])
+        except (ValueError, IndexError) as error:
+            unclear = Ambiguous if changes else ProviderError
+            raise unclear(f"host {self.name} answers with what is no JSON.") from error
         if "error" in told:
             kind = getattr(errors, str(told["error"]), ProviderError)
             kind = kind if issubclass(kind, ProviderError) else ProviderError

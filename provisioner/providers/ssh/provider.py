@@ -8,15 +8,13 @@ that is terminated ends its processes and is wiped.
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from ipaddress import ip_address
+from pathlib import Path
 
-from policies.world import Offer, PurchaseMode
+from policies.world import Offer, PurchaseMode, Quota
 from provisioner.errors import InvalidRequest, NotFound, ProviderError
 from provisioner.providers.contract import (
     Capabilities,
@@ -29,31 +27,39 @@ from provisioner.providers.contract import (
 )
 from provisioner.providers.local.remote import Look, PriceSpan
 from provisioner.providers.ssh.connection import Loop
+from provisioner.providers.ssh.holdings import Held, Holdings
 from provisioner.providers.ssh.host import Host
+from provisioner.providers.ssh.looks import ANSWER_WITHIN_S, Looks
 from provisioner.providers.ssh.settings import SshSettings
 
 NAME = "ssh"
 LIST_EVERY_S = 5.0
-ANSWER_WITHIN_S = 4.0
-"""A host that takes longer holds up no other; its answer is taken when it comes."""
-_log = logging.getLogger(__name__)
 
 
 class SshProvider(Provider):
-    """Implements `provisioner.providers.contract.Provider`. It asks nothing before a call."""
+    """Implements `provisioner.providers.contract.Provider`. It asks nothing before a call.
 
-    def __init__(self, settings: SshSettings, installation: str) -> None:
+    `holdings` is the file in which it keeps what the hosts hold, so that a host that is taken out
+    of the settings with something on it is told of. Raises `StateError` when that is damaged.
+    """
+
+    def __init__(
+        self,
+        settings: SshSettings,
+        installation: str,
+        holdings: Path | None = None,
+        answer_within_s: float = ANSWER_WITHIN_S,
+    ) -> None:
         self._loop = Loop()
         self._hosts = {
             host.name: Host(host, settings.currency, installation, self._loop)
             for host in settings.hosts
         }
-        self._pool = ThreadPoolExecutor(2 * len(self._hosts), thread_name_prefix="ssh-look")
-        self._looking = threading.Lock()
-        self._asked: dict[str, Future[Look]] = {}
-        """Questions that have no answer yet: a host that hangs is not asked again and again."""
-        self._looks: dict[str, Look] = {}
+        self._all = Looks(self._hosts, answer_within_s)
+        self._looks: Mapping[str, Look] = {}
         """The answers of the hosts that answered when they were asked last."""
+        self._holdings = Holdings(holdings)
+        self._gone = settings.gone
         self._on_this_host = all(_is_loopback(host.address) for host in settings.hosts)
 
     @property
@@ -78,26 +84,25 @@ class SshProvider(Provider):
         Raises:
             ProviderError: none of them answered.
         """
-        looks, failures = self._look()
-        if not looks:
-            raise next(iter(failures.values()))
+        seen = self._all.look()
+        self._looks = seen.looks
+        if not seen.looks:
+            raise next(iter(seen.failures.values()))
+        for name, look in seen.looks.items():
+            self._holdings.note(name, Held.of(look.listing))
         return Listing(
             machines=tuple(
                 _machine(name, machine)
-                for name, look in looks.items()
+                for name, look in seen.looks.items()
                 for machine in look.listing.machines
             ),
             volumes=tuple(
                 replace(volume, zone=name, attached_to=_id(name, volume.attached_to))
-                for name, look in looks.items()
+                for name, look in seen.looks.items()
                 for volume in look.listing.volumes
             ),
-            silent_regions=frozenset(failures),
-            troubles=tuple(
-                f"host {name}: {trouble}"
-                for name, look in looks.items()
-                for trouble in look.troubles
-            ),
+            silent_regions=frozenset(seen.failures) | self._taken_out(),
+            troubles=tuple(self._troubles(seen.failures)),
         )
 
     def offers(self) -> Sequence[Offer]:
@@ -109,6 +114,12 @@ class SshProvider(Provider):
             for name, look in self._looks.items()
             if not look.troubles and not self._hosts[name].settings.drain
             for offer in look.offers
+        )
+
+    def quotas(self) -> Sequence[Quota]:
+        """How much of each host is taken: where there is no room, no call is spent."""
+        return tuple(
+            replace(quota, provider=NAME) for look in self._looks.values() for quota in look.quotas
         )
 
     def prices(
@@ -129,6 +140,7 @@ class SshProvider(Provider):
         if request.volume_from is not None:
             raise self._unsupported("make a home from a snapshot")
         host = self._host(offer.zone)
+        self._refuse_elsewhere(request, host.name)
         asked = replace(request, offer=_ours_to_theirs(offer), alternatives=())
         return _machine(host.name, host.launch(asked))
 
@@ -142,74 +154,101 @@ class SshProvider(Provider):
         self._act("terminate", machine_id)
 
     def delete_volume(self, volume_id: str) -> None:
-        self._everywhere(lambda host: host.act("delete_volume", volume_id))
+        """On the host where it was seen, else on all."""
+        _, failures = self._ask(
+            lambda host: host.act("delete_volume", volume_id),
+            self._holding(lambda held: volume_id in held.volumes),
+        )
+        for failure in failures:
+            raise failure
 
     def close(self) -> None:
         """Let go of all connections."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
         for host in self._hosts.values():
             host.close()
+        self._loop.close()
 
-    def _look(self) -> tuple[Mapping[str, Look], Mapping[str, ProviderError]]:
-        """What each host answers, and how the others failed."""
-        with self._looking:
-            return self._looked()
+    def _troubles(self, failures: Mapping[str, ProviderError]) -> Iterator[str]:
+        for failure in failures.values():
+            yield str(failure)
+        for name, look in self._looks.items():
+            for trouble in (*look.troubles, *look.notes):
+                yield f"host {name}: {trouble}"
+        for name in sorted(self._taken_out()):
+            yield str(self._missing(name))
 
-    def _looked(self) -> tuple[Mapping[str, Look], Mapping[str, ProviderError]]:
-        for name, host in self._hosts.items():
-            if name not in self._asked:
-                self._asked[name] = self._pool.submit(host.look)
-        wait(self._asked.values(), ANSWER_WITHIN_S)
-        looks: dict[str, Look] = {}
-        failures: dict[str, ProviderError] = {}
-        for name, future in list(self._asked.items()):
-            if not future.done():
-                failures[name] = ProviderError(f"host {name} has not answered yet")
-                continue
-            del self._asked[name]
-            try:
-                looks[name] = future.result()
-            except ProviderError as error:
-                _log.warning("%s", error)
-                failures[name] = error
-        self._looks = looks
-        return looks, failures
+    def _taken_out(self) -> frozenset[str]:
+        """Hosts that held something when they were seen last and are in the settings no more."""
+        return self._holdings.hosts() - self._hosts.keys() - self._gone
+
+    def _missing(self, name: str) -> ProviderError:
+        held = self._holdings[name]
+        return ProviderError(
+            f"host {name} is not in the settings of {NAME}, and had {len(held.machines)} machines "
+            f"and {len(held.volumes)} homes when it was seen last.",
+            remedy="Put it back with `drain = true` until it is empty, or name it in `gone`.",
+        )
 
     def _host(self, name: str) -> Host:
         host = self._hosts.get(name)
-        if host is None:
+        if host is not None:
+            return host
+        if name in self._taken_out():
+            raise self._missing(name)
+        raise InvalidRequest(f"there is no host {name!r} in the settings of {NAME}")
+
+    def _refuse_elsewhere(self, request: LaunchRequest, zone: str) -> None:
+        """A launch, and a home, has one host; the others would make a second one of it."""
+        for name in self._holding(lambda held: request.launch_id in held.machines) - {zone}:
             raise InvalidRequest(
-                f"there is no host {name!r} in the settings of {NAME}",
-                remedy="Take a host out only after it was drained.",
+                f"launch id {request.launch_id} was used before, on host {name}",
+                remedy="Use another launch id.",
             )
-        return host
+        homes = self._holding(lambda held: request.volume_id in held.volumes)
+        if homes and zone not in homes:
+            raise InvalidRequest(
+                f"home {request.volume_id} lies on host {min(homes)}",
+                remedy=f"Choose an offer of zone {min(homes)}.",
+            )
+
+    def _holding(self, holds: Callable[[Held], bool]) -> frozenset[str]:
+        """The hosts that held such a thing when they were seen last, whether they answer or not."""
+        known = self._holdings.hosts() - self._gone
+        return frozenset(name for name in known if holds(self._holdings[name]))
 
     def _act(self, call: str, machine_id: str) -> None:
         """By a machine's id (`host:launch id`) or its launch id, which any host may have."""
         name, colon, launch_id = machine_id.partition(":")
-        if colon and name in self._hosts:
-            self._hosts[name].act(call, launch_id)
-        elif not self._everywhere(lambda host: host.act(call, machine_id)):
+        if not colon:
+            name, launch_id = "", machine_id
+        where = {name} if colon else self._holding(lambda held: launch_id in held.machines)
+        done, failures = self._ask(lambda host: host.act(call, launch_id), where)
+        for failure in () if done else failures:
+            raise failure
+        if not done:
             raise NotFound(f"there is no machine {machine_id} on any host")
 
-    def _everywhere(self, act: Callable[[Host], None]) -> bool:
-        """Do it on each host; whether any of them had the thing.
+    def _ask(
+        self, act: Callable[[Host], None], where: frozenset[str] | set[str]
+    ) -> tuple[bool, Sequence[ProviderError]]:
+        """Do it on these hosts, or on all: whether one had the thing, and how the others failed.
 
-        Raises:
-            ProviderError: what another host answered, where none had it: it may be there.
+        A host that is in the settings no more may have it, so it fails.
         """
-        done, failure = False, None
-        for future in [self._pool.submit(act, host) for host in self._hosts.values()]:
+        names = where or self._hosts.keys() | self._taken_out()
+        unknown = names - self._hosts.keys() - self._gone
+        failures = [self._missing(name) for name in sorted(unknown)]
+        done = False
+        asked = [self._hosts[name].submit(act) for name in names if name in self._hosts]
+        for answer in asked:
             try:
-                future.result()
+                answer.result()
                 done = True
             except NotFound:
                 continue
             except ProviderError as error:
-                failure = error
-        if failure is not None and not done:
-            raise failure
-        return done
+                failures.append(error)
+        return done, failures
 
 
 def _machine(host: str, machine: Machine) -> Machine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Self
@@ -41,6 +42,18 @@ class HostSettings(BaseModel):
     drain: bool = False
     """Nothing new is put on it; what is there goes on. To be set before a host is taken out."""
 
+    @field_validator("host_key")
+    @classmethod
+    def _whole(cls, host_key: str) -> str:
+        kind, encoded = host_key.split()[:2]
+        try:
+            decoded = base64.b64decode(encoded, validate=True)
+        except ValueError:
+            decoded = b""
+        if decoded[: 4 + len(kind)] != len(kind).to_bytes(4, "big") + kind.encode():
+            raise ValueError("it is no whole public key: copy the line as it is")
+        return host_key
+
     @field_validator("folder")
     @classmethod
     def _plain(cls, folder: str) -> str:
@@ -56,10 +69,14 @@ class SshSettings(BaseModel):
 
     hosts: tuple[HostSettings, ...] = Field(min_length=1)
     currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$")
+    gone: frozenset[str] = frozenset()
+    """Names of hosts that were taken out, or broke, and never come back: what was there is lost."""
 
     @model_validator(mode="after")
     def _names_are_different(self) -> Self:
         names = [host.name for host in self.hosts]
         if len(set(names)) != len(names):
             raise ValueError("two hosts have one name")
+        if back := self.gone & set(names):
+            raise ValueError(f"{', '.join(sorted(back))} cannot be gone and be among the hosts")
         return self

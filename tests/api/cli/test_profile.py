@@ -60,3 +60,29 @@ def test_a_broken_file_is_named(home, text):
     (home / "roost" / "client.json").write_text(text)
     with pytest.raises(StateError, match=r"client\.json"):
         profile.load()
+
+
+def test_who_vouches_is_stored_by_address(tmp_path, monkeypatch):
+    known = Profile().with_token("https://a", "one", "pem of a").with_token("http://b", "two")
+    profile.save(known)
+    assert profile.load() == known
+    assert profile.authority("https://a") == "pem of a"
+    assert profile.authority("http://b") is None
+    moved = known.moved("https://a", "https://c")
+    assert moved.authorities == {"https://c": "pem of a"}
+    again = known.with_token("https://a", "three")
+    assert again.authorities == {}, "a login without one trusts the usual ones again"
+    (tmp_path / "ca.pem").write_text("pem of mine")
+    monkeypatch.setenv("ROOST_CA_FILE", str(tmp_path / "ca.pem"))
+    assert profile.authority("https://a") == "pem of mine"
+    monkeypatch.setenv("ROOST_CA_FILE", str(tmp_path / "nothing"))
+    with pytest.raises(StateError, match="nothing cannot be read"):
+        profile.authority("https://a")
+
+
+def test_a_profile_of_before_there_was_tls_is_read(home):
+    (home / "roost").mkdir()
+    (home / "roost" / "client.json").write_text(
+        '{"current": "http://a", "tokens": {"http://a": "x"}}'
+    )
+    assert profile.load() == Profile("http://a", {"http://a": "x"})

@@ -62,8 +62,8 @@ while read -r name number sectors; do
     echo 0 > "$root/sys/block/$name/ro"
     mknod "$root/dev/$name" b 7 "$number"
 done < "$1/disks"
-exec env -i container=roost PATH="$PATH" chroot "$root" /lib/systemd/systemd --unit=multi-user.target \
-    --show-status=0 --log-target=journal
+exec env -i container=roost PATH="$PATH" chroot "$root" /lib/systemd/systemd \
+    --unit=multi-user.target --show-status=0 --log-target=journal
 """
 
 
@@ -215,6 +215,8 @@ def can_boot() -> bool:
             '&& mount -t cgroup -o none,name=systemd cgroup "$1/root/tmp/c"'
         )
         line: Sequence[str] = ("unshare", "-m", "-C", "--propagation", "private", "sh", "-c")
-        return subprocess.run([*line, script, "try", str(folder)], capture_output=True).returncode == 0
+        return (
+            subprocess.run([*line, script, "try", str(folder)], capture_output=True).returncode == 0
+        )
     finally:
         shutil.rmtree(folder)

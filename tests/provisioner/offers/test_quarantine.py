@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from policies.world import Offer, Resources
+from provisioner.offers import quarantine
 from provisioner.offers.catalogue import Catalogue
 from provisioner.offers.columns import Columns
 from provisioner.offers.quarantine import Quarantined, sift
@@ -32,7 +33,7 @@ def in_zones(prices: list[str], mode: object = ON_DEMAND, kind: str = "small") -
     ]
 
 
-@pytest.mark.parametrize("price", ["0", "-0.10", "NaN"])
+@pytest.mark.parametrize("price", ["0", "-0.10", "NaN", "Infinity"])
 def test_a_price_that_is_none(price: str) -> None:
     sold, (bad,) = sifted(offer("a", ON_DEMAND, price), offer("b", ON_DEMAND, "0.30"))
     assert sold == ["fake/r/b/small/on-demand"]
@@ -47,6 +48,12 @@ def test_where_the_owner_sets_the_prices_a_machine_may_be_free() -> None:
     assert (len(sold), bad) == (1, [])
 
 
+@pytest.mark.parametrize("price", ["-0.10", "NaN", "Infinity"])
+def test_and_may_not_cost_less_than_nothing(price: str) -> None:
+    sold, (bad,) = sifted(offer("a", ON_DEMAND, price), may_be_free=True)
+    assert (sold, bad.reason) == ([], "its price is below zero")
+
+
 @pytest.mark.parametrize(("price", "seen"), [("0.0299", "0.0996667"), ("1.51", "5.03333")])
 def test_a_price_off_that_of_the_type_elsewhere(price: str, seen: str) -> None:
     sold, (bad,) = sifted(*in_zones(["0.30"] * 5 + [price]))
@@ -58,6 +65,33 @@ def test_a_price_off_that_of_the_type_elsewhere(price: str, seen: str) -> None:
 def test_five_times_is_still_believed_and_a_small_family_has_no_median() -> None:
     assert len(sifted(*in_zones(["0.30"] * 5 + ["1.50"]))[0]) == 6
     assert len(sifted(*in_zones(["0.30"] * 3 + ["9.00"]))[0]) == 4
+
+
+def sizes(*prices: str) -> list[Offer]:
+    """The sizes of one series, each twice as large as the one before, in one zone each."""
+    return [
+        replace(
+            offer("a", ON_DEMAND, price, kind=f"m5.{2**n}xlarge"),
+            resources=Resources(2 * 2**n, 8 * 2**n),
+        )
+        for n, price in enumerate(prices)
+    ]
+
+
+def test_a_type_that_is_sold_once_is_held_against_the_other_sizes_of_its_series() -> None:
+    good = ["0.1", "0.2", "0.4", "0.8", "1.6"]
+    assert len(sifted(*sizes(*good))[0]) == 5
+    sold, (bad,) = sifted(*sizes(*good, "0.032"))
+    assert len(sold) == 5
+    assert (bad.offer_id, bad.observed) == ("fake/r/a/m5.32xlarge/on-demand", "0.01")
+    _, (bad,) = sifted(*sizes(*good, "320"))
+    assert bad.observed == "100"
+
+
+def test_a_size_with_much_memory_for_its_cpus_may_be_dear_for_them() -> None:
+    lean, rich = sizes("0.1", "0.2", "0.4", "0.8", "1.6", "20")[:5], sizes(*["1"] * 6)[5]
+    rich = replace(rich, price_per_hour=Decimal(20), resources=Resources(16, 2048))
+    assert len(sifted(*lean, rich)[0]) == 6
 
 
 def test_a_gpu_for_a_cent_in_all_its_zones() -> None:
@@ -99,6 +133,29 @@ def test_impossible_machines(has: Resources, reason: str) -> None:
     sold, (found,) = sifted(replace(bad, resources=has))
     assert sold == []
     assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"instance_type": ""}, {"region": ""}, {"zone": "a/b"}, {"instance_type": "a\nb"}]
+)
+def test_what_has_no_name_cannot_be_asked_for(wrong: dict[str, str]) -> None:
+    sold, (bad,) = sifted(replace(offer("a"), **wrong))  # type: ignore[arg-type]
+    assert (sold, bad.reason) == ([], "it lacks a name of its provider, region or type")
+
+
+def test_a_type_that_nothing_is_known_of() -> None:
+    sold, (bad,) = sifted(replace(offer("a"), resources=Resources(float("nan"), float("nan"))))
+    assert (sold, bad.reason) == ([], "nothing is known of its CPUs and memory")
+
+
+def test_of_a_whole_list_of_rubbish_the_first_rows_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quarantine, "MOST_LISTED", 10)
+    free = [offer(f"z{n}", ON_DEMAND, "0") for n in range(8)]
+    nameless = [replace(offer(f"y{n}"), instance_type="") for n in range(8)]
+    sold, found = sifted(*free, *nameless, offer("a"))
+    assert (len(sold), len(found)) == (1, 10)
 
 
 def test_of_two_rows_of_one_offer_the_dearer_is_believed() -> None:

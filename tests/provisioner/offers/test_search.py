@@ -16,12 +16,13 @@ from policies.world import Needs, Offer, PurchaseMode, Resources
 from provisioner.errors import InvalidError, ThrottledError
 from provisioner.offers.asking import Asked, search_of
 from provisioner.offers.catalogue import Catalogue
-from provisioner.offers.columns import Columns
+from provisioner.offers.columns import Columns, Words
 from provisioner.offers.search import Found, Order
 from provisioner.providers.contract import PricePoint, Rates
 from tests.provisioner.world import ON_DEMAND, SPOT, START, World, offer
 
 GPU = Resources(8, 64, 2, "H100")
+PRICES = {"near": "0.30", "far": "0.20", "euro": "0.10", "silent": "0.15"}
 OFFERS = [
     offer("a", SPOT, "0.10"),
     offer("b", ON_DEMAND, "0.30"),
@@ -179,6 +180,22 @@ def test_gpus_in_the_order_of_the_wish(gpus: World) -> None:
     assert models(gpus, gpu="H100:8,L4,A100:8", in_order_of_gpus=True) == ["H100", "L4", "A100"]
 
 
+def test_what_fits_two_wishes_is_found_once(gpus: World) -> None:
+    asked = {"gpu": "A100:8,H100:8,A100:1+", "in_order_of_gpus": True}
+    assert models(gpus, **asked) == ["A100", "H100"]
+
+
+def test_values_compare_within_a_currency(make_world: Callable[..., World]) -> None:
+    sold = [with_gpus("A100", 1, "3.00"), with_gpus("A100", 2, "2.00"), with_gpus("L4", 1, "1.00")]
+    sold += [replace(with_gpus("A100", 1, "0.10", zone="b"), currency="EUR")]
+    world = make_world(clouds={"fake": sold})
+    prices = [
+        (one.offer.currency, one.price_per_gpu_hour)
+        for one in found(world, gpu="A100", order=Order.PRICE_PER_GPU)
+    ]
+    assert prices == [("EUR", Decimal("0.10")), ("USD", 1), ("USD", 3)]
+
+
 # ---- what it comes to
 
 
@@ -188,11 +205,30 @@ def test_disk_address_and_egress_at_the_providers_rates(gpus: World) -> None:
 
     asked = {"gpu": "L4", "disk_gib": 730.0, "address": True, "egress_gib_per_hour": 2.0}
     (one,) = found(gpus, **asked)
-    assert one.beside_per_hour is None, "unknown is not 0"
+    assert (one.beside_per_hour, one.total_per_hour) == (None, None), "unknown is not 0"
     gpus.roost.market.rates["fake"] = Rates(at("0.10"), None, at("0.005"), at("0.09"))
     (one,) = found(gpus, **asked)
     assert one.beside_per_hour == Decimal("0.285")
-    assert found(gpus, gpu="L4")[0].beside_per_hour is None
+    assert one.total_per_hour == Decimal("1.085")
+    assert found(gpus, gpu="L4")[0].total_per_hour is None
+    gpus.roost.market.rates["fake"] = Rates(at("0.10"), None, at("0.005"))
+    assert found(gpus, **asked)[0].beside_per_hour is None, "a part of it is unknown"
+
+
+def test_what_comes_first_is_cheapest_with_its_disk(make_world: Callable[..., World]) -> None:
+    sold = {name: [offer(provider=name, price=price)] for name, price in PRICES.items()}
+    world = make_world(clouds=sold)
+    for name, rate in (("near", "0.73"), ("far", "7.30")):
+        world.roost.market.rates[name] = Rates(PricePoint(START, Decimal(rate), "USD"))
+    world.roost.market.rates["euro"] = Rates(PricePoint(START, Decimal("0.01"), "EUR"))
+    found_ = found(world, disk_gib=100.0)
+    assert [(one.offer.provider, one.total_per_hour) for one in found_] == [
+        ("near", Decimal("0.40")),
+        ("far", Decimal("1.20")),
+        ("euro", None),
+        ("silent", None),
+    ]
+    assert [one.offer.provider for one in found(world)] == ["euro", "silent", "far", "near"]
 
 
 def test_how_often_spot_is_taken_back_where_that_is_known(shop: World) -> None:
@@ -216,6 +252,26 @@ def test_why_other_offers_do_not_fit(shop: World) -> None:
     told = {one.because: one for one in shop.roost.offers.explain(shop.admin, asked)}
     assert {name: one.count for name, one in told.items()} == {"mode": 1, "region": 1, "cpus": 2}
     assert told["cpus"].example.price_per_hour == Decimal("0.30")
+
+
+def test_what_would_do_and_is_not_sold_here_is_told(shop: World) -> None:
+    other = replace(offer("x", SPOT, "0.01"), id="else/r/x/small/spot", provider="else")
+    shop.roost.catalogue.update_columns("prices.csv", Columns.of([other]), START)
+    told = shop.roost.offers.explain(shop.admin, search_of(Asked(mode=SPOT)))
+    assert [(one.because, one.count) for one in told] == [("mode", 4), ("not_sold_here", 1)]
+    with pytest.raises(InvalidError, match="set up here sells the provider 'else'"):
+        search(shop, provider="else")
+    with pytest.raises(InvalidError, match="Did you mean"):
+        shop.roost.offers.explain(shop.admin, search_of(Asked(region="us-eats")))
+
+
+def test_architecture_where_it_is_known(shop: World) -> None:
+    columns = Columns.of([replace(one, provider="else") for one in OFFERS[:2]])
+    told = replace(columns, arch=Words.of(["arm64", ""]))
+    shop.roost.catalogue.update_columns("prices.csv", told, START)
+    (one,) = found(shop, arch="aarch64", everything=True)
+    assert (one.arch, one.source) == ("arm64", "prices.csv")
+    assert found(shop)[0].arch is None
 
 
 # ---- other sources

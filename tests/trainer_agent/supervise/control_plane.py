@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,9 @@ class ControlPlane:
         self.lists_on = False
         """Whether a command stays listed although its result was accepted."""
         self.wheel: bytes = b""
+        self.cuts_off = 0
+        """How many downloads of the wheel end half way."""
+        self.tls: ssl.SSLContext | None = None
         self.token_sha256: str | None = None
         self.heartbeats: list[dict[str, Any]] = []
         self.heard_at: list[float] = []
@@ -55,7 +59,7 @@ class ControlPlane:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
 
     def open(self) -> None:
         plane = self
@@ -65,6 +69,10 @@ class ControlPlane:
 
         self._server = _Server(("127.0.0.1", self.port), Handler)
         self.port = self._server.server_address[1]
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
@@ -185,6 +193,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
+        if self.command == "GET" and self.control.cuts_off:
+            self.control.cuts_off -= 1
+            self.wfile.write(content[: len(content) // 2])
+            self.close_connection = True
+            return
         self.wfile.write(content)
 
     def log_message(self, *arguments: object) -> None:

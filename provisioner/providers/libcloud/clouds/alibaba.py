@@ -35,6 +35,7 @@ from provisioner.providers.libcloud.cloud import (
     Size,
 )
 from provisioner.providers.libcloud.marks import Marks, Owner
+from provisioner.providers.libcloud.pages import Pages
 from provisioner.providers.libcloud.profile import Profile, Support
 from provisioner.providers.libcloud.refusals import Refusal
 from provisioner.providers.libcloud.settings import CloudSettings
@@ -106,15 +107,17 @@ class Alibaba(Cloud):
         for zone in every(self._read("DescribeZones", {}), "Zones/Zone"):
             for one in every(zone, "AvailableInstanceTypes/InstanceTypes"):
                 zones.setdefault(one.text, []).append(text(zone, "ZoneId"))
-        token: str | None = ""
-        while token is not None:
+        token, pages = "", Pages(PROFILE.title)
+        while True:
             more = {"NextToken": token} if token else {}
             answer = self._read("DescribeInstanceTypes", more)
             for one in every(answer, "InstanceTypes/InstanceType"):
                 name = text(one, "InstanceTypeId")
                 if name in zones and text(one, "CpuArchitecture") in ("", "X86"):
                     yield _size(one, name, {self.region: tuple(sorted(zones[name]))})
-            token = text(answer, "NextToken") or None
+            token = text(answer, "NextToken")
+            if not pages.has(token):
+                return
 
     def create(self, new: NewServer) -> Server:
         """`RunInstances`, which starts it too; libcloud's `CreateInstance` does not."""

@@ -10,6 +10,7 @@ API: learn.microsoft.com/rest/api/compute
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -36,6 +37,7 @@ from provisioner.providers.libcloud.cloud import (
 )
 from provisioner.providers.libcloud.clouds.azure_sizes import is_closed, size_of
 from provisioner.providers.libcloud.marks import Marks, Owner
+from provisioner.providers.libcloud.pages import Pages
 from provisioner.providers.libcloud.profile import Profile, Support
 from provisioner.providers.libcloud.refusals import Refusal
 from provisioner.providers.libcloud.settings import CloudSettings
@@ -103,14 +105,15 @@ class Azure(Cloud):
     def servers(self) -> Iterable[Server]:
         for body in self._all("Microsoft.Compute/virtualMachines", _VM):
             if self._is_ours(body):
-                yield self._server(body)
+                with suppress(NotFound):  # it went while they were listed
+                    yield self._server(body)
 
     def server(self, id: str) -> Server | None:
         try:
             body = self._wire.get(self._path("Microsoft.Compute/virtualMachines", id), _api(_VM))
+            return self._server(body) if self._is_ours(body) else None
         except NotFound:
             return None
-        return self._server(body) if self._is_ours(body) else None
 
     def sizes(self) -> Iterable[Size]:
         path = f"/subscriptions/{self.settings.account['subscription_id']}"
@@ -233,10 +236,13 @@ class Azure(Cloud):
         return self._pages(self._path(kind), _api(version))
 
     def _pages(self, path: str, params: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-        while path:
+        pages = Pages(PROFILE.title)
+        while True:
             answer = self._wire.get(path, params)
             yield from answer["value"]
-            following = urlsplit(answer.get("nextLink") or "")
+            if not pages.has(answer.get("nextLink")):
+                return
+            following = urlsplit(answer["nextLink"])
             path, params = following.path, dict(parse_qsl(following.query))
 
     def _nic(self, new: NewServer) -> dict[str, Any]:

@@ -187,7 +187,8 @@ class DigitalOcean(Cloud):
         while True:
             answer = self._wire.get(path, {**params, "page": page})
             yield from answer[key]
-            if not (answer.get("links") or {}).get("pages", {}).get("next"):
+            more = (answer.get("links") or {}).get("pages", {}).get("next")
+            if not more or not answer[key]:
                 return
             page += 1
 

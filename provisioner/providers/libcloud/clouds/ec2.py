@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
@@ -31,6 +32,7 @@ from provisioner.providers.libcloud.cloud import (
     Size,
 )
 from provisioner.providers.libcloud.marks import Marks, Owner
+from provisioner.providers.libcloud.pages import Pages
 from provisioner.providers.libcloud.profile import Profile, Support
 from provisioner.providers.libcloud.refusals import Refusal
 from provisioner.providers.libcloud.settings import CloudSettings
@@ -112,15 +114,21 @@ class Ec2(Cloud):
 
     def sizes(self) -> Iterable[Size]:
         zones: dict[str, list[str]] = {}
-        where = {"LocationType": "availability-zone"}
+        wanted = {"Filter.1.Name": "instance-type"}
+        for index, pattern in enumerate(self.settings.types, 1):
+            wanted[f"Filter.1.Value.{index}"] = pattern
+        where = {**wanted, "LocationType": "availability-zone"}
         for one in self._pages(
             "DescribeInstanceTypeOfferings", "instanceTypeOfferingSet/item", where
         ):
             zones.setdefault(text(one, "instanceType"), []).append(text(one, "location"))
-        for one in self._pages("DescribeInstanceTypes", "instanceTypeSet/item", {}):
+        for one in self._pages("DescribeInstanceTypes", "instanceTypeSet/item", wanted):
             name = text(one, "instanceType")
-            if name in zones and "arm64" not in _all(one, "processorInfo/supportedArchitectures"):
-                yield _size(one, name, {self.region: tuple(sorted(zones[name]))})
+            if name in zones and "x86_64" in _all(one, "processorInfo/supportedArchitectures"):
+                size = _size(one, name, {self.region: tuple(sorted(zones[name]))})
+                # A type with a share of a GPU has 0 of them, and would be bought for its CPUs.
+                if size.gpus or not every(one, "gpuInfo"):
+                    yield size
 
     def create(self, new: NewServer) -> Server:
         params = {
@@ -143,7 +151,8 @@ class Ec2(Cloud):
             params["InstanceMarketOptions.MarketType"] = "spot"
             params["InstanceMarketOptions.SpotOptions.SpotInstanceType"] = "one-time"
             params["InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior"] = "terminate"
-        return self._server(every(self._change("RunInstances", params), "instancesSet/item")[0])
+        made = every(self._change("RunInstances", params), "instancesSet/item")[0]
+        return replace(self._server(made), marks=new.marks)  # not all clouds tell them here
 
     def delete(self, server: Server) -> None:
         self._change("TerminateInstances", {"InstanceId.1": server.id})
@@ -173,7 +182,7 @@ class Ec2(Cloud):
             **_tagged("volume", {"Name": new.name, **new.marks}),
             **({"SnapshotId": new.copy.id} if new.copy else {}),
         }
-        return self._disk(self._change("CreateVolume", params))
+        return replace(self._disk(self._change("CreateVolume", params)), marks=new.marks)
 
     def delete_disk(self, disk: Disk) -> None:
         self._change("DeleteVolume", {"VolumeId": disk.id})
@@ -239,14 +248,14 @@ class Ec2(Cloud):
         return self._wire.post("/", {"Action": action, "Version": API_VERSION, **params})
 
     def _pages(self, action: str, path: str, params: Mapping[str, str]) -> Iterator[Any]:
-        token = ""
+        token, pages = "", Pages(PROFILE.title)
         while True:
             more = {"NextToken": token} if token else {}
             limit = {} if action == "DescribeInstanceTypes" else {"MaxResults": "1000"}
             answer = self._read(action, {**params, **limit, **more})
             yield from every(answer, path)
             token = text(answer, "nextToken")
-            if not token:
+            if not pages.has(token):
                 return
 
     # ---- answers

@@ -39,6 +39,7 @@ from provisioner.providers.libcloud.cloud import (
 )
 from provisioner.providers.libcloud.clouds.gce_marks import label, marked, marks_in, name_of
 from provisioner.providers.libcloud.marks import Marks, Owner
+from provisioner.providers.libcloud.pages import Pages
 from provisioner.providers.libcloud.profile import Profile, Support
 from provisioner.providers.libcloud.refusals import CloudSaid, Refusal
 from provisioner.providers.libcloud.settings import CloudSettings
@@ -128,7 +129,8 @@ class Gce(Cloud):
         for body in self._pages("machineTypes", {}):
             zone = body["zone"].rpartition("/")[2]
             region = _region(zone)
-            if region in self.settings.regions and not _ARM.match(body["name"]):
+            old = "deprecated" in body or _ARM.match(body["name"])
+            if region in self.settings.regions and not old:
                 _, zones = found.setdefault(body["name"], (body, {}))
                 zones.setdefault(region, []).append(zone)
         for name, (body, zones) in found.items():
@@ -322,14 +324,14 @@ class Gce(Cloud):
             yield from scope.get(kind, ())
 
     def _items(self, path: str, params: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-        token = ""
+        token, pages = "", Pages(PROFILE.title)
         while True:
             more = {"pageToken": token} if token else {}
             answer = self._wire.get(path, {**params, "maxResults": 500, **more})
             items = answer.get("items", ())
             yield from items.values() if isinstance(items, dict) else items
             token = answer.get("nextPageToken", "")
-            if not token:
+            if not pages.has(token):
                 return
 
 

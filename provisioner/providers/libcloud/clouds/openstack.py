@@ -32,6 +32,7 @@ from provisioner.providers.libcloud.cloud import (
     Size,
 )
 from provisioner.providers.libcloud.marks import Marks, Owner
+from provisioner.providers.libcloud.pages import Pages
 from provisioner.providers.libcloud.profile import Profile, Support
 from provisioner.providers.libcloud.refusals import Refusal
 from provisioner.providers.libcloud.settings import CloudSettings
@@ -59,6 +60,7 @@ _ON_THE_WAY = {
     "soft-deleting": S.TERMINATING,
 }
 _ZONE = "roost-zone"
+_RUNS_KEPT = 10000
 _OFF = 4  # power_state of nova
 _WAKE = {"suspended": "resume", "shelved": "unshelve", "shelved_offloaded": "unshelve"}
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -239,7 +241,14 @@ class OpenStack(Cloud):
         if self._driver is None:
             account = self.settings.account
             domain = account.get("domain", "default")
-            self._driver = driver_class(OpenStack_2_NodeDriver, None)(
+            kind = driver_class(OpenStack_2_NodeDriver, None)
+            for connection in (
+                kind.connectionCls,
+                kind.image_connectionCls,
+                kind.volumev3_connectionCls,
+            ):
+                connection.service_name = None  # clouds name theirs as they like
+            self._driver = kind(
                 account["username"],
                 self.settings.secret("password"),
                 api_version="2.2",
@@ -254,7 +263,7 @@ class OpenStack(Cloud):
         return self._driver
 
     def _pages(self, wire: Wire, path: str, key: str) -> Iterator[Mapping[str, Any]]:
-        marker = ""
+        marker, pages = "", Pages(PROFILE.title)
         while True:
             more = {"marker": marker} if marker else {}
             answer = wire.get(path, {"limit": 500, **more})
@@ -262,6 +271,7 @@ class OpenStack(Cloud):
             if not answer[key] or not answer.get(f"{key}_links"):
                 return
             marker = answer[key][-1]["id"]
+            pages.has(marker)
 
     def _act(self, server: Server, action: str, how: Any = None) -> None:
         self._nova.post(f"/servers/{server.id}/action", {action: how})
@@ -313,6 +323,8 @@ class OpenStack(Cloud):
         seen = self._runs.get(body["id"])
         if seen is None or seen[0] != f"{body['updated']} {state}":
             seen = (f"{body['updated']} {state}", *self._logged(body["id"], launched))
+            if len(self._runs) > _RUNS_KEPT:
+                self._runs.clear()
             self._runs[body["id"]] = seen
         return seen[1], seen[2] if stands else None
 

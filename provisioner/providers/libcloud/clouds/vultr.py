@@ -18,6 +18,7 @@ from provisioner.providers.contract import MachineState
 from provisioner.providers.libcloud import marks
 from provisioner.providers.libcloud.cloud import Cloud, Disk, NewDisk, NewServer, Server, Size
 from provisioner.providers.libcloud.marks import Owner, disk_name, of_disk_name, of_words, words
+from provisioner.providers.libcloud.pages import Pages
 from provisioner.providers.libcloud.profile import PriceSource, Profile, Support
 from provisioner.providers.libcloud.refusals import Refusal
 from provisioner.providers.libcloud.settings import CloudSettings
@@ -144,12 +145,12 @@ class Vultr(Cloud):
         return kind(self.settings.secret("api_key")).connection
 
     def _pages(self, path: str, key: str) -> Iterator[Mapping[str, Any]]:
-        cursor = ""
+        cursor, pages = "", Pages(PROFILE.title)
         while True:
             answer = self._wire.get(path, {"cursor": cursor} if cursor else None)
             yield from answer[key]
             cursor = answer.get("meta", {}).get("links", {}).get("next", "")
-            if not cursor:
+            if not pages.has(cursor):
                 return
 
 

@@ -38,6 +38,7 @@ from provisioner.providers.local.machine.record import (
     run_ends,
     write_state,
 )
+from provisioner.providers.local.machine.scratch import enter
 
 TICK_S = 0.5
 """How often init looks around while nothing wakes it; the provider wakes it by a signal."""
@@ -219,6 +220,8 @@ class Init:
         for group in boot["cgroups"]:
             with open(os.path.join(group, "cgroup.procs"), "w", encoding="ascii") as file:
                 file.write(str(os.getpid()))
+        if boot["scratch"] is not None:
+            enter(boot["scratch"]["tmp"], boot["scratch"]["shm_bytes"])
         os.chdir(boot["cwd"])
         os.execvpe(boot["argv"][0], boot["argv"], boot["env"])  # noqa: S606
 

@@ -70,6 +70,43 @@ def test_columns_in_another_order_a_mark_before_them_and_texts_for_numbers(tmp_p
     assert (offer.price_per_hour, offer.currency) == (Decimal("0.2"), "EUR")
 
 
+def test_a_row_without_a_zone_is_in_its_region(tmp_path: Path) -> None:
+    offers = read(
+        tmp_path,
+        HEAD + "Region,AvailabilityZone",
+        "a,,,2,8,,0.1,,east,east-1",
+        "b,,,2,8,,0.1,,east,",
+        "c,,,2,8,,0.1,,west,east",
+    )
+    assert [o.zone for o in offers] == ["east-1", "east", "east"]
+
+
+def test_the_architecture_where_a_file_tells_it(tmp_path: Path) -> None:
+    file = tmp_path / "aws.csv"
+    file.write_text(HEAD + "Region,Arch\na,,,2,8,,0.1,,east,arm64\nb,,,2,8,,0.1,,east,\n")
+    columns = read_csv(file)
+    assert [columns.arch[row] for row in range(2)] == ["arm64", ""]
+
+
+def test_a_currency_is_one_whether_it_is_named_or_not(tmp_path: Path) -> None:
+    file = tmp_path / "aws.csv"
+    rows = "".join(f"t{n},,,2,8,,0.1,,east,{'USD' if n % 2 else ''}\n" for n in range(4))
+    file.write_text(HEAD + "Region,Currency\n" + rows)
+    assert read_csv(file).currency.words == ("USD",)
+
+
+def test_a_row_without_a_type_is_put_aside(tmp_path: Path) -> None:
+    file = tmp_path / "gcp.csv"
+    file.write_text(HEAD + "Region\n,T4,1,,,,0.35,,east\nb,,,2,8,,0.1,,east\n,,,2,8,,0.1,,east\n")
+    catalogue = Catalogue()
+    catalogue.update_columns("gcp", read_csv(file))
+    (stock,) = catalogue.stocks()
+    assert [one.instance_type for one in stock.table.offers()] == ["b"]
+    assert {row.reason for row in stock.quarantined} == {
+        "it lacks a name of its provider, region or type"
+    }
+
+
 def test_names_of_gpus_become_one(tmp_path: Path) -> None:
     offers = read(
         tmp_path,

@@ -11,6 +11,7 @@ from policies.world import PurchaseMode, Resources
 from provisioner.errors import ProviderError
 from provisioner.offers.prices import Price, priced
 from provisioner.offers.quarantine import sift
+from provisioner.offers.sources import azure_retail
 from provisioner.offers.sources.azure_retail import azure_prices
 from provisioner.offers.sources.gcp_billing import gcp_prices, gcp_shape
 from provisioner.offers.sources.spot_advisor import interruption_rates
@@ -56,12 +57,45 @@ def test_azure_page_after_page_without_what_is_no_linux_hour() -> None:
     assert "serviceName eq 'Virtual Machines'" in asked[0]["$filter"]
 
 
+def test_a_row_of_azures_that_lacks_something_hides_no_other() -> None:
+    rows = [
+        item("a", 0.1),
+        {"armSkuName": "b", "unitOfMeasure": "1 Hour"},
+        {name: value for name, value in item("c", 0.1).items() if name != "retailPrice"},
+        item("d", 0.1, currencyCode=None),
+        "no row at all",
+    ]
+    with serving(lambda *_: {"Items": rows}) as url, httpx.Client() as client:
+        found = list(azure_prices(client, url=url))
+    columns = priced("azure", found, lambda _: Resources(2, 8))
+    clean, bad = sift(columns, "azure")
+    assert [columns.offer(int(row)).instance_type for row in clean.nonzero()[0]] == ["a"]
+    assert len(bad) == 3
+
+
+def test_a_list_without_an_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(azure_retail, "MOST_PAGES", 5)
+    asked: list[str] = []
+
+    def answer(path: str, *_: object) -> Any:
+        asked.append(path)
+        return {"Items": [], "NextPageLink": f"{url}/again"}
+
+    with (
+        serving(answer) as url,
+        httpx.Client() as client,
+        pytest.raises(ProviderError, match="more than 5 pages"),
+    ):
+        list(azure_prices(client, url=url))
+    assert len(asked) == 5
+
+
 def test_a_price_of_a_type_that_nothing_is_known_of_is_no_offer() -> None:
     prices = [Price("r", "known", SPOT, 0.1, "USD"), Price("r", "unknown", SPOT, 0.1, "USD")]
     columns = priced("azure", prices, {"known": Resources(2, 8)}.get)
     clean, (bad,) = sift(columns, "azure")
     assert list(clean) == [True, False]
-    assert bad.reason == "it has an impossible number of CPUs"
+    assert bad.reason == "nothing is known of its CPUs and memory"
     assert columns.offer(0).id == "azure/r/r/known/spot"
 
 
@@ -119,6 +153,32 @@ def test_google_cores_memory_and_gpus_make_machines() -> None:
     assert all(key == "k3y" and "k3y" not in str(query) for query, key in seen)
 
 
+def test_rows_of_googles_that_cannot_be_read_hide_no_others() -> None:
+    good = [sku("N2 Instance Core", 30_000_000), sku("N2 Instance Ram", 4_000_000)]
+    bad = [
+        {},
+        sku("E2 Instance Core", 1) | {"pricingInfo": []},
+        sku("E2 Instance Core", 1) | {"category": "Compute"},
+        sku("E2 Instance Ram", 1) | {"serviceRegions": None},
+        "no row",
+    ]
+    with serving(lambda *_: {"skus": [*bad, *good]}) as url, httpx.Client() as client:
+        found = gcp_prices(client, "key", url)
+    assert {one.instance_type.rpartition("-")[0] for one in found} == {
+        "n2-standard",
+        "n2-highmem",
+    }
+
+
+def test_a_machine_of_which_a_part_has_no_price_has_none() -> None:
+    rows = [sku("N2 Instance Core", 0), sku("N2 Instance Ram", 4_000_000)]
+    with serving(lambda *_: {"skus": rows}) as url, httpx.Client() as client:
+        found = gcp_prices(client, "key", url)
+    assert found
+    clean, _ = sift(priced("gcp", found, gcp_shape), "gcp")
+    assert not clean.any()
+
+
 def test_how_often_spot_is_taken_back() -> None:
     document = {
         "ranges": [
@@ -147,7 +207,12 @@ def test_how_often_spot_is_taken_back() -> None:
 
 @pytest.mark.parametrize(
     ("said", "told"),
-    [(503, "answers 503"), ("<html>", "no JSON"), ([1, 2], "no JSON object")],
+    [
+        (503, "answers 503"),
+        ("<html>", "no JSON"),
+        ([1, 2], "no JSON object"),
+        ({"skus": 3}, "no list of skus"),
+    ],
 )
 def test_a_list_that_cannot_be_had_is_an_error_without_the_key(said: Any, told: str) -> None:
     with (

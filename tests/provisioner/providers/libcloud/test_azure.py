@@ -76,7 +76,7 @@ def provider(cloud: Recorded, clock: ManualClock) -> LibcloudProvider:
 def machine(tags: Mapping[str, str], **properties: object) -> dict[str, Any]:
     """The recorded one, with marks of ours."""
     body: dict[str, Any] = recorded(f"{NODE}.json")
-    body["tags"] = {**OWNER.marks, **tags}
+    body |= {"id": f"{VMS}/{NAME}", "name": NAME, "tags": {**OWNER.marks, **tags}}
     body["properties"] |= {"provisioningState": "Succeeded", **properties}
     return body
 
@@ -200,6 +200,14 @@ def test_one_that_failed_to_be_made_is_deleted(provider: LibcloudProvider, cloud
         EndReason.FAILED,
         "no room",
     )
+
+
+def test_one_that_goes_while_it_is_listed_is_left_out(
+    provider: LibcloudProvider, cloud: Recorded
+) -> None:
+    running(cloud)
+    cloud.on("GET", f"{VMS}/{NAME}/instanceView", {"error": {"code": "NotFound"}}, status=404)
+    assert provider.list().machines == ()
 
 
 def test_pages_are_followed_and_recorded_machines_are_not_ours(

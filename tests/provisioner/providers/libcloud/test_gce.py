@@ -202,6 +202,12 @@ def test_states_and_runs(provider: LibcloudProvider, cloud: Recorded) -> None:
     assert "metadata" not in query["fields"]  # it holds boot scripts
 
 
+def test_pages_that_go_round_are_no_listing(provider: LibcloudProvider, cloud: Recorded) -> None:
+    cloud.on("GET", f"{ROOT}/aggregated/instances", {"items": {}, "nextPageToken": "again"})
+    with pytest.raises(ProviderError, match="same page again"):
+        provider.list()
+
+
 def test_recorded_things_are_not_ours(provider: LibcloudProvider, cloud: Recorded) -> None:
     for kind in ("instances", "disks"):
         path = f"{ROOT}/aggregated/{kind}"
@@ -311,6 +317,7 @@ def test_volumes_and_snapshots(provider: LibcloudProvider, cloud: Recorded) -> N
 
 def test_sizes_by_zone_and_their_gpus(provider: LibcloudProvider, cloud: Recorded) -> None:
     types = recorded("gce/aggregated_machineTypes.json")
+    del types["nextPageToken"]
     types["items"][f"zones/{ZONE}"]["machineTypes"].append(
         {
             "name": "a2-highgpu-8g",

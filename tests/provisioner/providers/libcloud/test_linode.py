@@ -213,11 +213,11 @@ def test_a_region_with_gpus_offers_them(provider: LibcloudProvider, cloud: Recor
     for region in regions["data"]:
         region["capabilities"].append("GPU Linodes")
     types = recorded("linode_v4/list_types.json")
-    types["data"][0] |= {"label": "Dedicated 64GB + RTX6000 GPU x2", "gpus": 2}
+    types["data"][0] |= {"label": "RTX4000 Ada x2 Large + NVIDIA L4 GPU x2", "gpus": 2}
     cloud.on("GET", "/v4/regions", regions)
     cloud.on("GET", "/v4/linode/types", types)
     found = next(one.resources for one in provider.offers() if one.resources.gpus)
-    assert (found.gpus, found.gpu_model) == (2, "RTX6000")
+    assert (found.gpus, found.gpu_model) == (2, "L4")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from tests.contract.machines import LocalMachines
 from tests.provisioner.providers.ssh.sshd import SSHD, Machine, machine
 
 Make = Callable[..., SshProvider]
+PATIENCE_S = 30.0
+"""Where a test is not about time: the machine that runs it may be busy."""
 
 
 @pytest.fixture
@@ -33,9 +35,17 @@ def make(hosts: tuple[Machine, Machine]) -> Iterator[Make]:
     """Makes providers of both hosts, or of those given."""
     made: list[SshProvider] = []
 
-    def provider(*only: Machine, installation: str = "test", **changes: Any) -> SshProvider:
-        settings = SshSettings(hosts=[one.settings(**changes) for one in only or hosts])
-        made.append(SshProvider(settings, installation))
+    def provider(
+        *only: Machine,
+        installation: str = "test",
+        holdings: Path | None = None,
+        gone: tuple[str, ...] = (),
+        answer_within_s: float = PATIENCE_S,
+        **changes: Any,
+    ) -> SshProvider:
+        told = [one.settings(**changes) for one in only or hosts]
+        settings = SshSettings(hosts=told, gone=gone)
+        made.append(SshProvider(settings, installation, holdings, answer_within_s))
         return made[-1]
 
     yield provider

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from tests.contract.machines import wait_until
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 USER = pwd.getpwuid(os.getuid()).pw_name
-PYTHON = shutil.which("python3") or "python3"
+PYTHON = sys.executable
 
 
 @dataclass
@@ -62,7 +64,14 @@ class Machine:
     def cut(self) -> None:
         """Kill all connections at once."""
         for pid in self.sessions():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def vanish(self) -> None:
+        """Answer no more; what runs there goes on."""
+        self.process.kill()
+        self.process.wait()
+        self.cut()
 
 
 @contextmanager

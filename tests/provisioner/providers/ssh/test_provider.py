@@ -36,10 +36,8 @@ sleep 600
 """
 SLEEP = "#!/bin/sh\nexec sleep 600\n"
 NVIDIA_SMI = """#!/bin/sh
-case "$1" in
-  *ecc*) echo 0; echo {ecc};;
-  *) echo GPU-aaaa, NVIDIA L4; echo GPU-bbbb, NVIDIA L4;;
-esac
+echo GPU-aaaa, NVIDIA L4, {used}, 0
+echo GPU-bbbb, NVIDIA L4, 3, {ecc}
 """
 Hosts = tuple[Machine, Machine]
 
@@ -223,7 +221,7 @@ def test_a_host_that_is_gone_keeps_its_machines_unknown_and_not_lost(
 
 def test_slices_share_no_gpu(make: Make, hosts: Hosts) -> None:
     ada, _ = hosts
-    ada.put_on_path("nvidia-smi", NVIDIA_SMI.format(ecc=0))
+    ada.put_on_path("nvidia-smi", NVIDIA_SMI.format(used=3, ecc=0))
     provider = make(ada, gpus=2)
     assert {o.resources.gpus for o in provider.offers()} == {0, 1, 2}
     assert {o.resources.gpu_model for o in provider.offers() if o.resources.gpus} == {"L4"}
@@ -242,7 +240,10 @@ def _held(host: Machine) -> list[str]:
 
 @pytest.mark.parametrize(
     ("smi", "told"),
-    [(None, "0 GPUs answer, it has 2"), (NVIDIA_SMI.format(ecc=3), "uncorrected ECC errors")],
+    [
+        (None, "0 GPUs answer, it has 2"),
+        (NVIDIA_SMI.format(used=3, ecc=2), "GPU-bbbb has 2 uncorrected ECC errors"),
+    ],
 )
 def test_a_host_that_is_not_well_gets_nothing_more(
     make: Make, hosts: Hosts, smi: str | None, told: str

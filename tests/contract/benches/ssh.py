@@ -1,0 +1,91 @@
+"""The ssh provider with two hosts of the team's own: real sshds, and time is the hosts'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from provisioner.clock import SystemClock
+from provisioner.providers.contract import Provider
+from provisioner.providers.local.provider import LocalProvider
+from provisioner.providers.local.settings import LocalSettings
+from provisioner.providers.ssh.provider import SshProvider
+from provisioner.providers.ssh.settings import SshSettings
+from tests.contract.bench import Bench
+from tests.contract.machines import LocalMachines, wait_until
+from tests.provisioner.providers.ssh.sshd import PYTHON, Machine, machine
+
+PRICES = {
+    "price_per_cpu_hour": Decimal("0.02"),
+    "price_per_gib_hour": Decimal("0.0025"),
+    "price_per_gpu_hour": Decimal("0.60"),
+}
+GIB_MONTH = Decimal("0.05")
+PATIENCE_S = 30.0
+_CUT_OFF = """#!/bin/sh
+# Python, but for a call whose name is in the file: that is carried out, and not answered.
+call=$(cat {folder}/cut-off 2>/dev/null) || exec {python} "$@"
+cat > {folder}/asked
+grep -q "\\"call\\": \\"$call\\"" {folder}/asked || exec {python} "$@" < {folder}/asked
+rm {folder}/cut-off
+{python} "$@" < {folder}/asked > /dev/null
+kill -9 $$
+"""
+
+
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    folder: Path = request.getfixturevalue("tmp_path")
+    with ExitStack() as stack:
+        ada, ben = (stack.enter_context(machine(folder / name, name)) for name in ("ada", "ben"))
+        for host in (ada, ben):
+            host.put_on_path("python", _CUT_OFF.format(folder=host.folder, python=PYTHON))
+        provider = _provider("test", ada, ben)
+        other = _provider("other", ada, ben)
+        stack.callback(provider.close)
+        stack.callback(other.close)
+
+        def silence() -> tuple[Provider, str]:
+            ada.vanish()
+            return provider, "ada"
+
+        yield Bench(
+            provider,
+            other,
+            SystemClock(),
+            wait_until,
+            lambda start, end: _bill(ada, start, end),
+            lose_reply=lambda call: (ada.folder / "cut-off").write_text(call) and None,
+            silence=silence,
+        )
+        for host in (ada, ben):
+            LocalMachines(host.folder / "roost" / "local").end_all()
+
+
+def _provider(installation: str, *hosts: Machine) -> SshProvider:
+    told = [
+        host.settings(
+            python=str(host.folder / "bin" / "python"), price_per_gib_month=GIB_MONTH, **PRICES
+        )
+        for host in hosts
+    ]
+    settings = SshSettings(hosts=tuple(told))
+    return SshProvider(settings, installation, answer_within_s=PATIENCE_S)
+
+
+def _bill(host: Machine, start: datetime, end: datetime) -> dict[str, Decimal]:
+    """What the host itself says."""
+    settings = LocalSettings(
+        region=host.name,
+        zones=(host.name,),
+        **PRICES,  # type: ignore[arg-type]
+        price_per_volume_gib_month=GIB_MONTH,
+        overcommit=64,
+        limits="none",
+    )
+    local = LocalProvider(host.folder / "roost" / "local", "test", SystemClock(), settings)
+    return {f"{host.name}:{id}": cost for id, cost in local.bill(start, end).items()}
