@@ -1,8 +1,10 @@
 """Searching 112,593 rows of offers, beside SkyPilot's optimizer and gpuhunt, in one run.
 
 The same files, the same requests; CPU seconds of warm searches, each peer in an environment of its
-own that is made once under the user's cache folder (SkyPilot: 460 MB). Where a request means the
-same to both, the cheapest answers are compared. SkyPilot reads the files at its import.
+own that is made once under the user's cache folder (SkyPilot: 460 MB). The cheapest answers are
+compared, of the candidates one by one. Two requests do not mean the same to gpuhunt: it has no
+notion of GPUs that are priced apart from their host, as Google's are. SkyPilot reads the files at
+its import.
 
     python -m bench.offer_search [--files FOLDER] [--rounds 3] [--without skypilot]
 """
@@ -43,7 +45,7 @@ def main() -> None:
     found = {"roost": ours}
     for peer in PEERS.keys() - set(asked.without):
         found[peer] = _peer(peer, asked.files, requests)
-    _show(found)
+    _show(found, requests)
 
 
 def _requests(rounds: int) -> Iterator[dict[str, Any]]:
@@ -58,7 +60,7 @@ def _requests(rounds: int) -> Iterator[dict[str, Any]]:
         for cloud in clouds
         for spot in (False, True)
     ]
-    yield {"name": f"{len(wishes)} candidates", "wishes": wishes, "rounds": 1}
+    yield {"name": f"{len(wishes)} candidates", "wishes": wishes, "rounds": 1, "one_by_one": True}
 
 
 def _ours(files: Path, requests: list[dict[str, Any]]) -> dict[str, Any]:
@@ -108,7 +110,10 @@ def _ours(files: Path, requests: list[dict[str, Any]]) -> dict[str, Any]:
             before = time.process_time()
             answer = cheapest(request["wishes"])
             spent.append(time.process_time() - before)
-        answers.append({"name": request["name"], "cpu_s": min(spent[1:]), "answer": answer})
+        told = {"name": request["name"], "cpu_s": min(spent[1:]), "answer": answer}
+        if request.get("one_by_one"):
+            told["one_by_one"] = [cheapest([wish]) for wish in request["wishes"]]
+        answers.append(told)
     return {
         "imported_s": imported_s,
         "loaded_s": loaded_s,
@@ -148,7 +153,7 @@ def _environment(peer: str) -> Path:
     return python
 
 
-def _show(found: dict[str, dict[str, Any]]) -> None:
+def _show(found: dict[str, dict[str, Any]], requests: list[dict[str, Any]]) -> None:
     ours = found["roost"]
     print(
         f"roost loads the files in {ours['loaded_s']:.2f} CPU-s ({ours['loaded_wall_s']:.2f} s), "
@@ -172,6 +177,29 @@ def _show(found: dict[str, dict[str, Any]]) -> None:
             answer = found[name]["answers"][at]["answer"]
             told = answer and f"{answer['cloud']} {answer['type']} {answer['price']:.4f} USD"
             print(f"    {name:<10} {told or 'nothing'}")
+    for name in found.keys() - {"roost"}:
+        _compare(name, ours, found[name], requests)
+
+
+def _compare(
+    peer: str, ours: dict[str, Any], theirs: dict[str, Any], requests: list[dict[str, Any]]
+) -> None:
+    """The cheapest price of each candidate, ours and a peer's."""
+    for request, own, their in zip(requests, ours["answers"], theirs["answers"], strict=True):
+        if "one_by_one" not in own:
+            continue
+        others = []
+        for wish, one, two in zip(
+            request["wishes"], own["one_by_one"], their["one_by_one"], strict=True
+        ):
+            prices = [f"{each['price']:.4f}" if each else "nothing" for each in (one, two)]
+            if prices[0] != prices[1]:
+                mode = "spot" if wish["spot"] else "on demand"
+                what = f"{wish['gpu']}:{wish['count']} at {wish['cloud']} {mode}"
+                others.append(f"    {what:<32} roost {prices[0]}, {peer} {prices[1]}")
+        same = len(request["wishes"]) - len(others)
+        print(f"{peer}: the same cheapest price for {same} of {request['name']}")
+        print(*others, sep="\n", end="\n" if others else "")
 
 
 if __name__ == "__main__":

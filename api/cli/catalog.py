@@ -63,7 +63,7 @@ def _shown(value: Any) -> Json:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
-        return f"{round(value, 12):f}"
+        return f"{value:f}"
     return value.value if isinstance(value, PurchaseMode) else value
 
 

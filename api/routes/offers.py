@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import Decimal
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -203,7 +202,4 @@ def flat(found: Found) -> dict[str, Any]:
     """What was found, with its offer's own fields beside the others."""
     shown: dict[str, Any] = {name: getattr(found.offer, name) for name in OfferOut.model_fields}
     beside = {name: getattr(found, name) for name in FoundOut.model_fields.keys() - shown.keys()}
-    for name, value in beside.items():
-        if isinstance(value, Decimal):
-            beside[name] = round(value, 12)
     return shown | beside

@@ -40,6 +40,9 @@ class Stock:
     diff: Diff = NOTHING
     """Against what it told before."""
     quarantined: tuple[Quarantined, ...] = field(default=())
+    """Of very many, the first."""
+    bad: int = 0
+    """How many rows are in quarantine."""
 
     def is_stale(self, now: datetime) -> bool:
         """Whether it is older than such a source's word should be; it is used all the same."""
@@ -73,7 +76,8 @@ class Catalogue:
         clean, quarantined = sift(columns, provider, may_be_free=may_be_free)
         kept = [offer for offer, good in zip(made, clean, strict=True) if good]
         table = Table(columns.take(clean), kept)
-        self._replace(Stock(provider, table, True, at, quarantined=tuple(quarantined)))
+        bad = len(columns) - len(table)
+        self._replace(Stock(provider, table, True, at, quarantined=tuple(quarantined), bad=bad))
 
     def update_columns(
         self,
@@ -85,7 +89,10 @@ class Catalogue:
         """What another source tells; it is searched and compared, not bought."""
         clean, quarantined = sift(columns, source)
         table = Table(columns.take(clean))
-        self._replace(Stock(source, table, False, at, stale_after, NOTHING, tuple(quarantined)))
+        bad = len(columns) - len(table)
+        self._replace(
+            Stock(source, table, False, at, stale_after, quarantined=tuple(quarantined), bad=bad)
+        )
 
     def drop(self, source: str) -> None:
         """Forget a source that is there no more."""

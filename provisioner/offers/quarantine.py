@@ -1,9 +1,7 @@
 """Keeps dirty data from being sold: each row that is left out has a reason that a user can read.
 
-A family is a type of one provider, in all its regions and zones; or a GPU model (its price is that
-of one GPU); or the sizes of one series of a provider, such as `m5.*` (the price is that of a CPU,
-and of a GiB). Each is of one mode and currency. A price of more than `FACTOR` times its family's
-median, or less than a `FACTOR`th of it, is a slip of a keyboard far more often than an offer.
+What is wrong with one row is seen in itself, in the row of the same machine on demand, or in its
+family (`provisioner.offers.families`).
 """
 
 from __future__ import annotations
@@ -15,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from policies.world import PurchaseMode
-from provisioner.offers.columns import MODES, Columns, Numbers, Words
+from provisioner.offers.columns import MODES, Columns, Numbers
+from provisioner.offers.families import FACTOR, times_median
 
-FACTOR = 5.0
-FAMILY = 5
-"""Fewer offers than this have no median worth the name."""
 MOST_CPUS, MOST_MEMORY_GIB, MOST_GPUS = 4096, 65536, 256
+MOST_PRICE = 1e10
+"""Of an hour, in any currency."""
 MOST_LISTED = 10_000
 """Rows of one source that can be read; the others are only counted."""
 _SPOT = MODES.index(PurchaseMode.SPOT)
@@ -69,11 +67,15 @@ def _number(column: Numbers) -> Callable[[int], str]:
 
 
 def _no_price(columns: Columns, _clean: Numbers) -> Judged:
-    return ~((columns.price > 0) & np.isfinite(columns.price)), _number(columns.price)
+    return ~(columns.price > 0), _number(columns.price)
 
 
 def _negative_price(columns: Columns, _clean: Numbers) -> Judged:
-    return ~((columns.price >= 0) & np.isfinite(columns.price)), _number(columns.price)
+    return ~(columns.price >= 0), _number(columns.price)
+
+
+def _no_sum(columns: Columns, _clean: Numbers) -> Judged:
+    return columns.price > MOST_PRICE, _number(columns.price)
 
 
 def _no_place(columns: Columns, _clean: Numbers) -> Judged:
@@ -120,52 +122,8 @@ def _twice(columns: Columns, clean: Numbers) -> Judged:
 
 
 def _off_median(columns: Columns, clean: Numbers) -> Judged:
-    """How many times the median of its family each price is."""
-    price = columns.price
-    named = np.array([bool(word) for word in columns.gpu_model.words])[columns.gpu_model.codes]
-    with_gpu = clean & named
-    of_type = _ratios(price, _family(columns, columns.instance_type), clean)
-    each = price / np.maximum(columns.gpus, 1)
-    of_model = _ratios(each, _family(columns, columns.gpu_model, anywhere=True), with_gpu)
-    series = columns.instance_type.renamed([_series(w) for w in columns.instance_type.words])
-    of_series, plain = _family(columns, series), clean & ~(columns.gpus > 0)
-    by_cpu = _ratios(price / columns.cpus, of_series, plain)
-    by_gib = _ratios(price / columns.memory_gib, of_series, plain)
-    # Sizes of a series have more memory for a CPU or less: off is what is off by both.
-    dear, cheap = np.minimum(by_cpu, by_gib), np.maximum(by_cpu, by_gib)
-    by_both = np.where(dear > 1, dear, np.where(cheap < 1, cheap, 1))
-    # A machine with much beside its GPU may well cost a lot for a GPU; for little there is none.
-    alone = np.isnan(of_type)
-    by_model = (of_model < 1 / FACTOR) | (alone & (of_model > FACTOR))
-    ratio = np.where(by_model, of_model, np.where(alone & plain, by_both, of_type))
+    ratio = times_median(columns, clean)
     return (ratio > FACTOR) | (ratio < 1 / FACTOR), _number(ratio)
-
-
-def _family(columns: Columns, words: Words, *, anywhere: bool = False) -> Numbers:
-    """A number for each word, mode and currency, and for each provider unless it is `anywhere`."""
-    key = words.codes.astype(np.int64)
-    if not anywhere:
-        key = key + columns.provider.codes.astype(np.int64) * len(words.words)
-    return (key * len(MODES) + columns.mode) * len(columns.currency.words) + columns.currency.codes
-
-
-def _series(instance_type: str) -> str:
-    """`m5.xlarge` and `m6.large` are of one, and so are `Standard_D2s_v5` and `Standard_D8s_v3`."""
-    return re.sub(r"\d+", "#", instance_type.partition(".")[0])
-
-
-def _ratios(prices: Numbers, family: Numbers, asked: Numbers) -> Numbers:
-    """Each row's price by its family's median; NaN where the family is too small, or not asked."""
-    ratio = np.full(len(prices), np.nan)
-    rows = np.flatnonzero(asked)
-    order = rows[np.lexsort((prices[rows], family[rows]))]
-    starts = np.flatnonzero(np.diff(family[order], prepend=-1))
-    sizes = np.diff(np.append(starts, len(order)))
-    middle = starts + (sizes - 1) // 2
-    medians = (prices[order[middle]] + prices[order[starts + sizes // 2]]) / 2
-    known = np.repeat(np.where(sizes >= FAMILY, medians, np.nan), sizes)
-    ratio[order] = prices[order] / known
-    return ratio
 
 
 def _spot_too_dear(columns: Columns, clean: Numbers) -> Judged:
@@ -195,6 +153,7 @@ def _place(columns: Columns) -> Numbers:
 _SOLD = ("its price is not above zero", "> 0", _no_price)
 _FREE = ("its price is below zero", ">= 0", _negative_price)
 _RULES: tuple[tuple[str, str, Judge], ...] = (
+    ("its price is no sum that anybody pays", f"up to {MOST_PRICE:g}", _no_sum),
     ("it lacks a name of its provider, region or type", "names without slashes", _no_place),
     ("its currency is no ISO 4217 code", "such as USD", _no_currency),
     ("nothing is known of its CPUs and memory", "numbers", _not_known),

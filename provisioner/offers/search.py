@@ -191,10 +191,10 @@ class Searcher:
             stock.is_stale(self._now),
             stock.buyable,
             stock.table.columns.arch[row] or None,
-            per_gpu,
-            per_gpu / Decimal(str(work)) if per_gpu is not None and known else None,
-            beside,
-            None if beside is None else price + beside,
+            _short(per_gpu),
+            _short(per_gpu / Decimal(str(work))) if per_gpu is not None and known else None,
+            _short(beside),
+            None if beside is None else _short(price + beside),
             self._interruptions.get(place) if offer.mode is PurchaseMode.SPOT else None,
         )
 
@@ -211,6 +211,11 @@ def _selected(stocks: Sequence[Stock], search: Search) -> Iterator[list[Numbers]
         rows = [some[~np.isin(some, old)] for some, old in zip(rows, seen, strict=True)]
         seen = [np.append(old, some) for old, some in zip(seen, rows, strict=True)]
         yield rows
+
+
+def _short(amount: Decimal | None) -> Decimal | None:
+    """To a trillionth, and without zeros at its end."""
+    return None if amount is None else round(amount, 12).normalize()
 
 
 def _work(model: str, throughput: Mapping[str, float]) -> float:

@@ -78,7 +78,7 @@ def source_view(stock: Stock, now: datetime, error: str | None) -> SourceView:
         stock.source,
         stock.buyable,
         len(stock.table),
-        len(stock.quarantined),
+        stock.bad,
         stock.at,
         stock.is_stale(now),
         stock.diff,

@@ -57,8 +57,6 @@ class Server:
     """Why it will never run, though it is still there: it must be deleted."""
     confirm: bool = False
     """Whether a resize is done and must be confirmed before it counts as done."""
-    disks: frozenset[str] = frozenset()
-    """Ids of the disks that are attached to it, where its listing says so."""
     end_reason: EndReason | None = None
     message: str = ""
     body: Mapping[str, Any] = field(default_factory=dict, compare=False)

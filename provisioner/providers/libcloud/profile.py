@@ -34,8 +34,6 @@ class Profile:
     driver: str
     """Its name in settings, such as `openstack`."""
     title: str
-    libcloud: str
-    """The constant of `libcloud.compute.types.Provider`."""
     support: Support
     account: Mapping[str, str]
     """What must be said of the account in clear, with what it is; optional ones end with `?`."""

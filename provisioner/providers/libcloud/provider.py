@@ -127,7 +127,7 @@ class LibcloudProvider(Provider):
         answers, failure = self._servers.everywhere(lambda cloud: tuple(cloud.quotas()))
         if not answers and failure is not None:
             raise failure
-        return [quota for one in answers.values() for quota in one]
+        return tuple(quota for one in answers.values() for quota in one)
 
     def resize(self, machine_id: str, offer: Offer) -> None:
         self._machines.resize(machine_id, offer)

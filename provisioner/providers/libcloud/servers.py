@@ -8,12 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from provisioner.errors import NotFound, ProviderError
+from provisioner.providers.contract import MachineState
 from provisioner.providers.libcloud import marks
 from provisioner.providers.libcloud.cloud import Cloud, Server
 from provisioner.providers.libcloud.connections import Clouds
 from provisioner.providers.libcloud.memory import Memory
 
 T = TypeVar("T")
+_ENDED = (MachineState.TERMINATING, MachineState.TERMINATED)
 _NAME = re.compile(r"[A-Za-z0-9](?!.*\.\.)[A-Za-z0-9._:-]{0,127}")
 """What may be put into a path: ids of machines and of launches, and nothing else."""
 
@@ -57,9 +59,7 @@ class Servers:
             for server in self._clouds.of_region(region).servers()
             if server.marks.get(marks.LAUNCH) == launch_id
         ]
-        found = min(
-            same, key=lambda one: (one.state.value.startswith("term"), one.id), default=None
-        )
+        found = min(same, key=_last, default=None)
         return found or self._memory.known(launch_id)
 
     def everywhere(self, ask: Callable[[Cloud], T]) -> tuple[dict[str, T], ProviderError | None]:
@@ -91,7 +91,12 @@ class Servers:
         answers, failure = self.everywhere(named)
         found = [server for same in answers.values() for server in same]
         if found:
-            return min(found, key=lambda one: (one.state.value.startswith("term"), one.id))
+            return min(found, key=_last)
         if failure is not None:
             raise failure
         raise NotFound(f"there is no machine {name}")
+
+
+def _last(server: Server) -> tuple[bool, str]:
+    """Of twins, the one that lives counts."""
+    return server.state in _ENDED, server.id

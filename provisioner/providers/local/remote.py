@@ -1,4 +1,4 @@
-"""One call to the local provider of this host, asked from elsewhere: JSON comes in and goes out.
+"""Calls to the local provider of this host, asked from elsewhere: JSON comes in and goes out.
 
 It is what `provisioner.providers.ssh` runs on a team's own machine. Standard library only, as all
 that the local provider consists of.
@@ -8,6 +8,7 @@ that the local provider consists of.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -32,6 +33,8 @@ from provisioner.providers.local.offers import NAME
 from provisioner.providers.local.provider import LocalProvider
 from provisioner.providers.local.settings import LocalSettings
 
+READY = b"roost answers\n"
+"""What is said first: before it, a shell may say what it likes."""
 LEAST_FREE_GIB = 2.0
 IDLE_GPU_MIB = 1024
 """A GPU without processes may have some hundred MiB in use by its driver."""
@@ -100,16 +103,28 @@ class HostTerms:
 
 
 def main() -> int:
-    """Answer the question on stdin."""
-    try:
-        asked = json.load(sys.stdin)
-        answer: dict[str, Any] = {"answer": _answer(asked)}
-    except RoostError as error:
-        answer = {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
-    except OSError as error:
-        answer = {"error": "ProviderError", "message": f"the host fails: {error}", "remedy": None}
-    json.dump(answer, sys.stdout)
+    """Answer calls, each in a line on stdin, until there are no more.
+
+    An answer is a line with its length, and then as many bytes of JSON.
+    """
+    calls, answers = sys.stdin.buffer, sys.stdout.buffer
+    with contextlib.suppress(BrokenPipeError):  # whoever asked waits no more
+        answers.write(READY)
+        answers.flush()
+        while (line := calls.readline()).endswith(b"\n"):
+            answer = json.dumps(_answered(line)).encode()
+            answers.write(b"%d\n%b" % (len(answer), answer))
+            answers.flush()
     return 0
+
+
+def _answered(line: bytes) -> dict[str, Any]:
+    try:
+        return {"answer": _answer(json.loads(line))}
+    except RoostError as error:
+        return {"error": type(error).__name__, "message": error.message, "remedy": error.remedy}
+    except OSError as error:
+        return {"error": "ProviderError", "message": f"the host fails: {error}", "remedy": None}
 
 
 def _answer(asked: dict[str, Any]) -> Any:

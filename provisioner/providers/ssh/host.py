@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import shlex
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -15,9 +15,10 @@ from provisioner import errors
 from provisioner.errors import Ambiguous, ProviderError
 from provisioner.providers.contract import LaunchRequest, Machine
 from provisioner.providers.local.remote import HostTerms, Look, PricesOf, PriceSpan
-from provisioner.providers.ssh.connection import Connection, Ended, Loop
-from provisioner.providers.ssh.program import MISSING, RUN, UNPACK, program
+from provisioner.providers.ssh.connection import Connection, SshError
+from provisioner.providers.ssh.loop import Loop
 from provisioner.providers.ssh.settings import HostSettings
+from provisioner.providers.ssh.workers import CutOffError, Progress, Workers
 
 T = TypeVar("T")
 LOOK_TIMEOUT_S = 8.0
@@ -25,8 +26,6 @@ ACT_TIMEOUT_S = 30.0
 BOOT_TIMEOUT_S = 90.0
 """A boot may take a minute."""
 _THREADS = 4
-_NOT_RUN = (126, 127)
-"""What a shell says of a command that it cannot run."""
 
 
 class Host:
@@ -37,7 +36,9 @@ class Host:
     ) -> None:
         self.settings = settings
         self.name = settings.name
-        self._connection = Connection(settings, loop)
+        self._loop = loop
+        self._connection = Connection(settings)
+        self._workers = Workers(settings, self._connection)
         self._installation = installation
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"ssh-{self.name}")
         self._counting = threading.Lock()
@@ -82,7 +83,7 @@ class Host:
             self._call(call, id, timeout_s, changes=True)
 
     def close(self) -> None:
-        self._connection.close()
+        self._loop.run(self._connection.close())
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     @contextmanager
@@ -98,6 +99,13 @@ class Host:
             self._changes += 1
 
     def _call(self, call: str, argument: object, timeout_s: float, *, changes: bool) -> Any:
+        """What the host answers.
+
+        Raises:
+            AuthError: the host is another than was pinned, or the key is not accepted.
+            Ambiguous: no answer came to a call that `changes` something.
+            ProviderError: whatever the host raises, or that it cannot be reached.
+        """
         asked = {
             "root": self.settings.folder + "/local",
             "installation": self._installation,
@@ -105,56 +113,32 @@ class Host:
             "call": call,
             "argument": argument,
         }
-        given = json.dumps(asked).encode()
-        ended = self._python(RUN, given, timeout_s, changes=changes)
-        if ended.code == MISSING:
-            self._install()
-            ended = self._python(RUN, given, timeout_s, changes=changes)
-        if ended.code in _NOT_RUN or (ended.code != 0 and not changes):
-            raise ProviderError(
-                f"host {self.name} cannot answer: {_last_line(ended)}.",
-                remedy=f"Check that `{self.settings.python}` is Python 3.11 or later there and "
-                f"that {self.settings.folder} can be written.",
-            )
-        if ended.code != 0:
-            raise Ambiguous(f"host {self.name} broke off: {_last_line(ended)}.")
-        return self._answer(ended, changes=changes)
-
-    def _install(self) -> None:
-        ended = self._python(UNPACK, program().packed, ACT_TIMEOUT_S, changes=False)
-        if ended.code != 0:
-            raise ProviderError(
-                f"host {self.name} cannot be given its program: {_last_line(ended)}.",
-                remedy="Mend that on the host.",
-            )
-
-    def _python(self, code: str, given: bytes, timeout_s: float, *, changes: bool) -> Ended:
-        """Run our code there; what is secret goes through stdin and is no argument."""
-        words = (self.settings.python, "-I", "-S", "-c", code)
-        folder, sha256 = self.settings.folder, program().sha256
-        command = shlex.join((*words, folder, sha256))
-        return self._connection.run(command, given, timeout_s, changes=changes)
-
-    def _answer(self, ended: Ended, *, changes: bool) -> Any:
-        """The last line: a shell's startup files may say something before it."""
+        progress = Progress()
         try:
-            told = json.loads(ended.stdout.splitlines()[-1])
-        except (ValueError, IndexError) as error:
-            unclear = Ambiguous if changes else ProviderError
-            raise unclear(f"host {self.name} answers with what is no JSON.") from error
+            answer = self._loop.run(self._ask(json.dumps(asked).encode(), timeout_s, progress))
+            told = json.loads(answer)
+        except (OSError, SshError, CutOffError, CancelledError, ValueError) as error:
+            why = str(error) or "it does not answer in time"
+            if progress.sent and changes:
+                raise Ambiguous(
+                    f"no answer came from host {self.name}: {why}.",
+                    remedy="It may have happened: its state is looked at before it is tried again.",
+                ) from error
+            raise ProviderError(
+                f"host {self.name} cannot be reached: {why}.", remedy="It is asked again."
+            ) from error
         if "error" in told:
             kind = getattr(errors, str(told["error"]), ProviderError)
             kind = kind if issubclass(kind, ProviderError) else ProviderError
             raise kind(f"host {self.name}: {told['message']}", remedy=told["remedy"])
         return told["answer"]
 
+    async def _ask(self, call: bytes, timeout_s: float, progress: Progress) -> bytes:
+        async with asyncio.timeout(timeout_s):
+            return await self._workers.ask(call, progress)
+
     def _read(self, answer: Any, kind: type[T]) -> T:
         try:
             return value_from_json(answer, kind)
         except CodecError as error:
             raise ProviderError(f"host {self.name} answers in another form: {error}") from error
-
-
-def _last_line(ended: Ended) -> str:
-    lines = ended.stderr.strip().splitlines()
-    return lines[-1] if lines else f"exit code {ended.code}"

@@ -26,10 +26,10 @@ from provisioner.providers.contract import (
     Rates,
 )
 from provisioner.providers.local.remote import Look, PriceSpan
-from provisioner.providers.ssh.connection import Loop
 from provisioner.providers.ssh.holdings import Held, Holdings
 from provisioner.providers.ssh.host import Host
 from provisioner.providers.ssh.looks import ANSWER_WITHIN_S, Looks
+from provisioner.providers.ssh.loop import Loop
 from provisioner.providers.ssh.settings import SshSettings
 
 NAME = "ssh"

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from moto.core import DEFAULT_ACCOUNT_ID
-from moto.ec2 import ec2_backends
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.ec2.models import ec2_backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from moto.sqs import sqs_backends
+from moto.sqs.models import sqs_backends
 from werkzeug.test import Client
 
 from tests.clouds.aws.wire import Answer, Request, mended

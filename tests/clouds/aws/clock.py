@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+
+from provisioner.clock import SystemClock
 
 
 class CloudClock:
@@ -13,7 +15,7 @@ class CloudClock:
         self._offset = timedelta()
 
     def now(self) -> datetime:
-        return self._fixed or datetime.now(UTC) + self._offset  # noqa: DTZ  (this is the clock)
+        return self._fixed or SystemClock().now() + self._offset
 
     def set(self, at: datetime) -> None:
         """Stand still at a time."""

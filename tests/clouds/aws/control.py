@@ -122,6 +122,7 @@ def running() -> Iterator[AwsCloud]:
         yield cloud
         cloud.close()
     finally:
+        process.kill()
+        process.wait()
         process.stdin.close()
-        process.wait(timeout=10)
         process.stdout.close()

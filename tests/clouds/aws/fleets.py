@@ -52,7 +52,7 @@ class Fleets:
         return found
 
     def _plug_in(self, request: Request, instance: Any) -> None:
-        """Into the network as the template says it, which moto leaves out."""
+        """Into the groups of the template's network interface, which moto leaves out."""
         region = self._account.region(request.region)
         name = request.form[f"{_CONFIG}LaunchTemplateSpecification.LaunchTemplateName"]
         data = region.get_launch_template_by_name(name).latest_version().data
@@ -64,7 +64,6 @@ class Fleets:
         instance.security_groups = groups
         for interface in instance.nics.values():
             interface._group_set = groups
-            interface.delete_on_termination = True
 
 
 def _only(request: Request, number: int) -> Request:

@@ -107,6 +107,8 @@ class Lives:
                 break
             life = Life(region, instance, self._clock.now())
             instance.launch_time = self.now().replace(tzinfo=None)
+            for interface in instance.nics.values():
+                interface.delete_on_termination = True
             if instance.lifecycle == "spot":
                 life.spot_request = "sir-" + instance.id[-8:]
                 instance.spot_instance_request_id = life.spot_request

@@ -29,7 +29,7 @@ def on_demand(instance_type: str) -> Decimal:
     gpus = sum(gpu.get("Count", 0) for gpu in told.get("GpuInfo", {}).get("Gpus", ()))
     cpus = Decimal(told["VCpuInfo"]["DefaultVCpus"])
     gib = Decimal(told["MemoryInfo"]["SizeInMiB"]) / 1024
-    price = Decimal("0.02") * cpus + Decimal("0.003") * gib + Decimal("0.5") * gpus
+    price: Decimal = Decimal("0.02") * cpus + Decimal("0.003") * gib + Decimal("0.5") * gpus
     return price.quantize(_CENT_PARTS)
 
 

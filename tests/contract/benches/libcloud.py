@@ -18,7 +18,7 @@ from tests.clouds.aws.control import AwsCloud
 from tests.contract.bench import Bench
 from tests.contract.benches.fake import passing
 
-REGIONS = ("us-east-1", "eu-central-1")
+REGION, OTHER_REGION = "us-east-1", "eu-central-1"
 IMAGE = "ami-12c6146b"
 """Of a PC, and known in every region of the test cloud."""
 TYPES = ("m5.large", "m5.xlarge", "c5.large")
@@ -38,11 +38,16 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     cloud: AwsCloud = request.getfixturevalue("aws_cloud")
     clock = ManualClock(START)
     cloud.stand_still(START)
-    cloud.knobs(pending_s=2, stopping_s=2)
-    provider = provider_on(cloud, clock, f"test{next(_installations)}")
+    cloud.knobs(pending_s=1, stopping_s=1, types=TYPES)
+    installation = f"test{next(_installations)}"
+    provider = provider_on(cloud, clock, installation)
 
     def exhaust(offer: Offer) -> None:
         cloud.knobs(scarce=[f"{offer.zone}/{offer.instance_type}/{offer.mode}"])
+
+    def silence() -> tuple[Provider, str]:
+        cloud.rule(".*", region=REGION, drop=True, count=None)
+        return provider_on(cloud, clock, installation, (REGION, OTHER_REGION)), REGION
 
     yield Bench(
         provider,
@@ -52,12 +57,14 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         cloud.bill,
         inventory=cloud.inventory,
         lose_reply=lambda call: cloud.rule(_ACTIONS[call], drop_after=True, count=1),
-        silence=lambda region: cloud.rule(".*", region=region, drop=True, count=None),
+        silence=silence,
         exhaust=exhaust,
     )
 
 
-def provider_on(cloud: AwsCloud, clock: ManualClock, installation: str) -> Provider:
+def provider_on(
+    cloud: AwsCloud, clock: ManualClock, installation: str, regions: tuple[str, ...] = (REGION,)
+) -> Provider:
     settings = CloudSettings(
         name="ec2",
         driver="ec2",
@@ -65,7 +72,7 @@ def provider_on(cloud: AwsCloud, clock: ManualClock, installation: str) -> Provi
             "access_key": "env:AWS_ACCESS_KEY_ID",  # type: ignore[dict-item]
             "secret_key": "env:AWS_SECRET_ACCESS_KEY",  # type: ignore[dict-item]
         },
-        regions=REGIONS,
+        regions=regions,
         endpoint_url=cloud.url,
         image=IMAGE,
         types=TYPES,

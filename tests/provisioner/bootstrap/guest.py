@@ -96,7 +96,6 @@ class Guest:
         self._disks: list[Disk] = []
         self._process: subprocess.Popen[bytes] | None = None
         # Services of this host are none of the machine's: an empty folder hides them all.
-        self.write("etc/systemd/system/.wh", "")
         for name in ("etc/systemd/system", "var/lib/roost", "var/lib/cloud"):
             folder = self.folder / "upper" / name
             folder.mkdir(parents=True, exist_ok=True)
@@ -115,9 +114,16 @@ class Guest:
         """Have it run at the first boot."""
         self.write("var/lib/cloud/instance/scripts/part-001", user_data, 0o700)
         self.write("etc/systemd/system/first-boot.service", _FIRST_BOOT)
-        wants = self.folder / "upper/etc/systemd/system/multi-user.target.wants"
+        self.enable("first-boot.service", by="multi-user.target")
+
+    def enable(self, *units: str, by: str) -> None:
+        """Have units start with another one, as `systemctl enable` does."""
+        wants = self.folder / f"upper/etc/systemd/system/{by}.wants"
         wants.mkdir(exist_ok=True)
-        (wants / "first-boot.service").symlink_to("/etc/systemd/system/first-boot.service")
+        for unit in units:
+            own = self.folder / "upper/etc/systemd/system" / unit
+            folder = "/etc" if own.exists() else "/lib"
+            (wants / unit).symlink_to(f"{folder}/systemd/system/{unit}")
 
     def plug(self, name: str, size: int) -> Disk:
         """A disk of `size` zeros; it takes no room."""

@@ -33,7 +33,7 @@ def in_zones(prices: list[str], mode: object = ON_DEMAND, kind: str = "small") -
     ]
 
 
-@pytest.mark.parametrize("price", ["0", "-0.10", "NaN", "Infinity"])
+@pytest.mark.parametrize("price", ["0", "-0.10", "NaN"])
 def test_a_price_that_is_none(price: str) -> None:
     sold, (bad,) = sifted(offer("a", ON_DEMAND, price), offer("b", ON_DEMAND, "0.30"))
     assert sold == ["fake/r/b/small/on-demand"]
@@ -44,14 +44,21 @@ def test_a_price_that_is_none(price: str) -> None:
 
 
 def test_where_the_owner_sets_the_prices_a_machine_may_be_free() -> None:
-    sold, bad = sifted(offer("a", ON_DEMAND, "0"), may_be_free=True)
-    assert (len(sold), bad) == (1, [])
+    sold, bad = sifted(*in_zones(["0"] * 6), offer("a", ON_DEMAND, "0.10"), may_be_free=True)
+    assert (len(sold), bad) == (7, [])
 
 
-@pytest.mark.parametrize("price", ["-0.10", "NaN", "Infinity"])
+@pytest.mark.parametrize("price", ["-0.10", "NaN"])
 def test_and_may_not_cost_less_than_nothing(price: str) -> None:
     sold, (bad,) = sifted(offer("a", ON_DEMAND, price), may_be_free=True)
     assert (sold, bad.reason) == ([], "its price is below zero")
+
+
+@pytest.mark.parametrize("may_be_free", [False, True])
+@pytest.mark.parametrize("price", ["Infinity", "1e20"])
+def test_a_price_that_nobody_pays(price: str, may_be_free: bool) -> None:
+    sold, (bad,) = sifted(offer("a", ON_DEMAND, price), may_be_free=may_be_free)
+    assert (sold, bad.reason) == ([], "its price is no sum that anybody pays")
 
 
 @pytest.mark.parametrize(("price", "seen"), [("0.0299", "0.0996667"), ("1.51", "5.03333")])
@@ -154,8 +161,10 @@ def test_of_a_whole_list_of_rubbish_the_first_rows_are_kept(
     monkeypatch.setattr(quarantine, "MOST_LISTED", 10)
     free = [offer(f"z{n}", ON_DEMAND, "0") for n in range(8)]
     nameless = [replace(offer(f"y{n}"), instance_type="") for n in range(8)]
-    sold, found = sifted(*free, *nameless, offer("a"))
-    assert (len(sold), len(found)) == (1, 10)
+    catalogue = Catalogue()
+    catalogue.update("fake", [*free, *nameless, offer("a")])
+    (stock,) = catalogue.stocks()
+    assert (len(stock.table), len(stock.quarantined), stock.bad) == (1, 10, 16)
 
 
 def test_of_two_rows_of_one_offer_the_dearer_is_believed() -> None:

@@ -58,7 +58,6 @@ _AGAIN = "It is tried again."
 PROFILE = Profile(
     driver="alibaba",
     title="Alibaba ECS",
-    libcloud="ALIYUN_ECS",
     support=Support.EXPERIMENTAL,
     account={},
     secrets={"access_key": "access key id", "secret_key": "access key secret"},

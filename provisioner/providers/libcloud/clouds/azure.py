@@ -60,7 +60,6 @@ _ROOT_GIB = 30
 PROFILE = Profile(
     driver="azure",
     title="Azure",
-    libcloud="AZURE_ARM",
     support=Support.EXPERIMENTAL,
     account={
         "tenant_id": "directory (tenant) id",
@@ -317,7 +316,6 @@ class Azure(Cloud):
             view = self._wire.get(f"{body['id']}/instanceView", _api(_VM))
         said = [one["code"] for one in (view or {}).get("statuses", ())]
         state, failed = _state(properties["provisioningState"], said, view or {})
-        data = properties["storageProfile"].get("dataDisks", ())
         return Server(
             id=body["name"],
             state=state,
@@ -328,7 +326,6 @@ class Azure(Cloud):
             spot=properties.get("priority") == "Spot",
             created_at=instant(properties.get("timeCreated")),
             failed=failed,
-            disks=frozenset(one["name"] for one in data if "name" in one),
             message="it was shut down from within, and is billed"
             if "PowerState/stopped" in said
             else "",

@@ -41,7 +41,6 @@ _TAG = 255
 PROFILE = Profile(
     driver="digitalocean",
     title="DigitalOcean",
-    libcloud="DIGITAL_OCEAN",
     support=Support.EXPERIMENTAL,
     account={},
     secrets={"token": "personal access token"},
@@ -207,7 +206,6 @@ def _server(body: Mapping[str, Any]) -> Server:
         marks=of_words(body.get("tags", ())),
         created_at=known(body["created_at"]),
         run_started_at=known(body["created_at"]),
-        disks=frozenset(body.get("volume_ids", ())),
         body=body,
     )
 

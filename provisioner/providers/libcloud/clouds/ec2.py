@@ -56,7 +56,6 @@ _STOOD_SINCE = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 PROFILE = Profile(
     driver="ec2",
     title="EC2-compatible",
-    libcloud="EC2",
     support=Support.SUPPORTED,
     account={},
     secrets={"access_key": "access key id", "secret_key": "secret access key"},
@@ -142,11 +141,8 @@ class Ec2(Cloud):
             "MetadataOptions.HttpTokens": "required",
             "InstanceInitiatedShutdownBehavior": "terminate" if new.spot else "stop",
             **_tagged("instance", {"Name": new.name, **new.marks}),
+            **self._interface(),
         }
-        if self.settings.network:
-            params["SubnetId"] = self.settings.network
-        for index, group in enumerate(self.settings.security_groups, 1):
-            params[f"SecurityGroupId.{index}"] = group
         if new.spot:
             params["InstanceMarketOptions.MarketType"] = "spot"
             params["InstanceMarketOptions.SpotOptions.SpotInstanceType"] = "one-time"
@@ -230,6 +226,15 @@ class Ec2(Cloud):
             **where,
         )
         return _Posting(driver.connection)
+
+    def _interface(self) -> dict[str, str]:
+        """Said in full, so that it goes with its machine on compatible clouds too."""
+        said = {"DeviceIndex": "0", "DeleteOnTermination": "true"}
+        if self.settings.network:
+            said["SubnetId"] = self.settings.network
+        for index, group in enumerate(self.settings.security_groups, 1):
+            said[f"SecurityGroupId.{index}"] = group
+        return {f"NetworkInterface.1.{key}": value for key, value in said.items()}
 
     def _ours(self) -> dict[str, str]:
         return {

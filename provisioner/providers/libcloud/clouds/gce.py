@@ -70,7 +70,6 @@ _ARM = re.compile(r"(t2a|c4a|n4a|a4x)-")
 PROFILE = Profile(
     driver="gce",
     title="Google Compute Engine",
-    libcloud="GCE",
     support=Support.EXPERIMENTAL,
     account={
         "project": "project id",

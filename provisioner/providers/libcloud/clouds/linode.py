@@ -41,12 +41,12 @@ _STATES = {
 }
 _TAG = 50
 _LABEL = 32
-_GPU = re.compile(r"\+ (.+?) GPU")
+_GPU = re.compile(r"(\S*\d\S*(?: Ada)?)(?: GPU)? x\d")
+"""As in `Dedicated 32GB + RTX6000 GPU x1` and `RTX4000 Ada x1 Small`."""
 
 PROFILE = Profile(
     driver="linode",
     title="Linode",
-    libcloud="LINODE",
     support=Support.EXPERIMENTAL,
     account={},
     secrets={"token": "personal access token"},

@@ -69,8 +69,7 @@ _GPU = re.compile(r"(?i)(?:custom_)?(?:gpu|vgpu|pci)[_:-]?")
 PROFILE = Profile(
     driver="openstack",
     title="OpenStack",
-    libcloud="OPENSTACK",
-    support=Support.SUPPORTED,
+    support=Support.EXPERIMENTAL,
     account={
         "auth_url": "URL of keystone",
         "username": "user",

@@ -34,7 +34,6 @@ _TAG = 120
 PROFILE = Profile(
     driver="vultr",
     title="Vultr",
-    libcloud="VULTR",
     support=Support.EXPERIMENTAL,
     account={},
     secrets={"api_key": "API key"},

@@ -35,7 +35,6 @@ S = MachineState
 PROFILE = Profile(
     driver="paper",
     title="Paper",
-    libcloud="DUMMY",
     support=Support.EXPERIMENTAL,
     account={},
     secrets={},

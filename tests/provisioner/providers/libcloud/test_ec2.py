@@ -118,8 +118,10 @@ def test_a_launch(provider: LibcloudProvider, cloud: Recorded) -> None:
         "MaxCount": "1",
         "Placement.AvailabilityZone": ZONE,
         "MetadataOptions.HttpTokens": "required",
-        "SubnetId": "subnet-1",
-        "SecurityGroupId.1": "sg-1",
+        "NetworkInterface.1.DeviceIndex": "0",
+        "NetworkInterface.1.DeleteOnTermination": "true",
+        "NetworkInterface.1.SubnetId": "subnet-1",
+        "NetworkInterface.1.SecurityGroupId.1": "sg-1",
     }
     assert wanted.items() <= body.items()
     assert not any(name.startswith("InstanceMarketOptions") for name in body)

@@ -12,6 +12,7 @@ import pytest
 
 from provisioner.clock import ManualClock
 from provisioner.errors import AuthError, InvalidRequest, ProviderError, QuotaError
+from provisioner.gpus import canonical_gpu
 from provisioner.providers.contract import MachineState
 from provisioner.providers.libcloud import marks
 from provisioner.providers.libcloud.marks import Owner, of_words, words
@@ -208,16 +209,22 @@ def test_sizes_with_the_prices_of_their_region(provider: LibcloudProvider, cloud
     assert {one.can_stop for one in offers.values()} == {False}
 
 
-def test_a_region_with_gpus_offers_them(provider: LibcloudProvider, cloud: Recorded) -> None:
+@pytest.mark.parametrize(
+    ("label", "model"),
+    [("Dedicated 64GB + RTX6000 GPU x2", "RTX6000"), ("RTX4000 Ada x2 Small", "RTX4000 Ada")],
+)
+def test_a_region_with_gpus_offers_them(
+    provider: LibcloudProvider, cloud: Recorded, label: str, model: str
+) -> None:
     regions = recorded("linode_v4/list_locations.json")
     for region in regions["data"]:
         region["capabilities"].append("GPU Linodes")
     types = recorded("linode_v4/list_types.json")
-    types["data"][0] |= {"label": "RTX4000 Ada x2 Large + NVIDIA L4 GPU x2", "gpus": 2}
+    types["data"][0] |= {"label": label, "gpus": 2}
     cloud.on("GET", "/v4/regions", regions)
     cloud.on("GET", "/v4/linode/types", types)
     found = next(one.resources for one in provider.offers() if one.resources.gpus)
-    assert (found.gpus, found.gpu_model) == (2, "L4")
+    assert (found.gpus, found.gpu_model) == (2, canonical_gpu(model))
 
 
 @pytest.mark.parametrize(
