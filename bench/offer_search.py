@@ -94,7 +94,7 @@ def _ours(files: Path, requests: list[dict[str, Any]]) -> dict[str, Any]:
                 mode=PurchaseMode.SPOT if wish["spot"] else PurchaseMode.ON_DEMAND,
                 providers=(wish["cloud"],) if wish.get("cloud") else (),
             )
-            found = next(searcher.find(Search(query, everything=True)), None)
+            found = next(searcher.find(Search(query, everything=True), 0, 1), None)
             if found and (best is None or found.offer.price_per_hour < best.price_per_hour):
                 best = found.offer
         return best and {

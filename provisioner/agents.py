@@ -89,7 +89,8 @@ class Agents:
         with self._store.write() as connection:
             row = self._instance(connection, token)
             report = {
-                key: body.get(key) for key in ("telemetry", "activity", "tasks", "uptime_s", "seq")
+                key: body.get(key)
+                for key in ("telemetry", "activity", "tasks", "notices", "uptime_s", "seq")
             }
             changes: dict[str, Any] = {
                 "agent": report,
@@ -100,6 +101,8 @@ class Agents:
             noticed = deadline is not None and row.notice_deadline is None
             if deadline is not None:
                 instances.note_notice(connection, row, deadline, now)
+            if _at_risk(report) and not _at_risk(row.agent or {}):
+                journal.record(connection, now, "instance.at-risk", row.id, team_id=row.team_id)
             instances.update(connection, row.id, **changes)
             self._note_activity(connection, row, body, now)
             self._note_progress(connection, row, body.get("tasks") or [])
@@ -255,6 +258,11 @@ def _reclaim(notices: list[dict[str, Any]], now: datetime) -> datetime | None:
             deadline = notice.get("deadline")
             return datetime.fromisoformat(deadline) if deadline else now
     return None
+
+
+def _at_risk(report: dict[str, Any]) -> bool:
+    """Whether the provider has told the machine that it is likelier to be taken than before."""
+    return any(notice.get("kind") == "rebalance" for notice in report.get("notices") or ())
 
 
 def _news(row: InstanceRow, report: dict[str, Any]) -> bool:

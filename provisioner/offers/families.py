@@ -1,7 +1,7 @@
 """What a price is held against: the median of its family.
 
-A family is a type of one provider, in all its regions and zones; or a GPU model anywhere (its price
-is that of one GPU); or the sizes of one series of a provider, such as `m5.*` (the price is that of
+A family is a type of one provider, in all its regions and zones; or a GPU model (its price is that
+of one GPU); or the sizes of one series of a provider, such as `m5.*` (the price is that of
 a CPU, and of a GiB). Each is of one mode and currency. A price of more than `FACTOR` times its
 family's median, or less than a `FACTOR`th of it, is a slip far more often than an offer.
 """
@@ -27,17 +27,26 @@ def times_median(columns: Columns, clean: Numbers) -> Numbers:
     of_type = _ratios(price, _family(columns, columns.instance_type), clean)
     each = price / np.maximum(columns.gpus, 1)
     of_model = _ratios(each, _family(columns, columns.gpu_model, anywhere=True), with_gpu)
-    series = columns.instance_type.renamed([_series(w) for w in columns.instance_type.words])
-    of_series, plain = _family(columns, series), clean & ~(columns.gpus > 0)
-    by_cpu = _ratios(price / columns.cpus, of_series, plain)
-    by_gib = _ratios(price / columns.memory_gib, of_series, plain)
-    # Sizes of a series have more memory for a CPU or less: off is what is off by both.
-    dear, cheap = np.minimum(by_cpu, by_gib), np.maximum(by_cpu, by_gib)
-    by_both = np.where(dear > 1, dear, np.where(cheap < 1, cheap, 1))
     # A machine with much beside its GPU may well cost a lot for a GPU; for little there is none.
     alone = np.isnan(of_type)
     by_model = (of_model < 1 / FACTOR) | (alone & (of_model > FACTOR))
-    return np.where(by_model, of_model, np.where(alone & plain, by_both, of_type))
+    plain = clean & ~(columns.gpus > 0)
+    of_series = _times_series(columns, plain, alone & plain)
+    return np.where(by_model, of_model, np.where(alone & plain, of_series, of_type))
+
+
+def _times_series(columns: Columns, plain: Numbers, asked: Numbers) -> Numbers:
+    """Of some machines without GPUs, by the other sizes of their series.
+
+    Sizes have more memory for a CPU or less: off is what is off by both.
+    """
+    series = columns.instance_type.renamed([_series(w) for w in columns.instance_type.words])
+    family = _family(columns, series)
+    rows = plain & np.isin(family, np.unique(family[asked]))
+    by_cpu = _ratios(columns.price / columns.cpus, family, rows)
+    by_gib = _ratios(columns.price / columns.memory_gib, family, rows)
+    dear, cheap = np.minimum(by_cpu, by_gib), np.maximum(by_cpu, by_gib)
+    return np.where(dear > 1, dear, np.where(cheap < 1, cheap, 1))
 
 
 def _family(columns: Columns, words: Words, *, anywhere: bool = False) -> Numbers:

@@ -134,16 +134,30 @@ class Searcher:
     def _in_order(
         self, stocks: Sequence[Stock], search: Search, start: int, stop: int | None
     ) -> Iterator[Found]:
-        tables = [stock.table.columns for stock in stocks]
         for rows in _selected(stocks, search):
-            total = sum(map(len, rows))
-            if start < total:
-                if search.ranks_by_price:  # as each table's rows already do
-                    rows = [some[:stop] for some in rows]
-                values = [self._values(t, r, search) for t, r in zip(tables, rows, strict=True)]
-                for table, row in in_order(tables, rows, values, start):
-                    yield self._found(stocks[table], row, search)
-            start = max(0, start - total)
+            with_some = [each for each in zip(stocks, rows, strict=True) if len(each[1])]
+            if with_some:
+                yield from self._ranked(with_some, search, start, stop)
+            start = max(0, start - sum(map(len, rows)))
+
+    def _ranked(
+        self,
+        selected: Sequence[tuple[Stock, Numbers]],
+        search: Search,
+        start: int,
+        stop: int | None,
+    ) -> Iterator[Found]:
+        if search.ranks_by_price:  # as each table's rows already do
+            selected = [(stock, rows[:stop]) for stock, rows in selected]
+            if len(selected) == 1:
+                ((stock, rows),) = selected
+                yield from (self._found(stock, int(row), search) for row in rows[start:])
+                return
+        tables = [stock.table.columns for stock, _ in selected]
+        every = [rows for _, rows in selected]
+        values = [self._values(t, r, search) for t, r in zip(tables, every, strict=True)]
+        for table, row in in_order(tables, every, values, start):
+            yield self._found(selected[table][0], row, search)
 
     def _values(self, columns: Columns, rows: Numbers, search: Search) -> Numbers:
         """What the rows are ordered by; NaN where it is unknown."""

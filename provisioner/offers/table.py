@@ -34,6 +34,9 @@ class Table:
         self._columns = columns.take(order)
         self._made = None if made is None else [made[row] for row in order]
         self._of_model = _rows_by_word(self._columns.gpu_model)
+        self._models_by_name: dict[str, list[str]] = {}
+        for model in filter(None, self._of_model):
+            self._models_by_name.setdefault(model.casefold(), []).append(model)
         self._everything = np.arange(len(columns))
         self._words: dict[str, frozenset[str]] = {}
         """By column, once they have been asked for."""
@@ -81,6 +84,8 @@ class Table:
                 out = rows[~passed]
                 dropped.append(Dropped(because, len(out), self.offer(int(out[0]))))
             rows = rows[passed]
+            if not len(rows):
+                break
         return rows
 
     def same(self, offer: Offer, mode: PurchaseMode) -> Offer | None:
@@ -140,10 +145,11 @@ class Table:
 
     def _models(self, wanted: str | None) -> list[str]:
         """The models that a name means here; all of them for None."""
-        if wanted is None:
-            return [model for model in self._of_model if model]
+        if wanted is not None and "*" not in wanted:
+            return self._models_by_name.get(wanted.casefold(), [])
         models = [model for model in self._of_model if model]
-        return [m for m, good in zip(models, _matching((wanted,), models), strict=True) if good]
+        good = _matching((wanted or "*",), models)
+        return [model for model, fits in zip(models, good, strict=True) if fits]
 
     def _tests(
         self, query: OfferQuery, *, with_gpus: bool

@@ -8,13 +8,14 @@ import pytest
 
 from tests.clouds.aws.fixtures import aws_cloud, aws_process
 from tests.contract.bench import Bench
-from tests.contract.benches import aws, fake, local
+from tests.contract.benches import aws, fake, libcloud, local
 
 BENCHES: dict[str, Callable[[pytest.FixtureRequest], Iterator[Bench]]] = {
     "local": local.bench,
     "fake": fake.bench,
     "fake, rich": fake.rich,
     "aws": aws.bench,
+    "libcloud": libcloud.bench,
 }
 
 

@@ -10,7 +10,7 @@ from provisioner.errors import NotFoundError, UnauthenticatedError
 from provisioner.ids import digest
 from provisioner.store import jobs, journal
 from provisioner.workstations.service import NewWorkstation
-from tests.provisioner.world import Agent, World, agent_of, registration
+from tests.provisioner.world import SPOT, Agent, World, agent_of, registration
 
 I = InstanceState
 
@@ -266,3 +266,13 @@ def test_no_secret_lies_in_the_database_in_clear(world: World) -> None:
     assert digest(secret).encode() in stored
     assert all(one.encode() not in stored for one in secrets)
     assert key not in stored
+
+
+def test_a_machine_that_is_at_risk_is_told_of_once(world: World) -> None:
+    job = world.running_job(mode=SPOT)
+    world.agent(job).notices.append({"kind": "rebalance", "deadline": None})
+    world.tick(5)
+    with world.store.read() as connection:
+        events = journal.events_of(connection, world.row(job).id)
+    assert [e["kind"] for e in events].count("instance.at-risk") == 1
+    assert world.state(job) is InstanceState.READY, "it is no reason to leave"

@@ -76,6 +76,13 @@ class Answers(BaseHTTPRequestHandler):
         pass
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Whoever mistrusts it hangs up in the middle of things."""
+
+
 @pytest.fixture
 def answers() -> type[Answers]:
     return type("Mine", (Answers,), {})
@@ -86,8 +93,7 @@ def server(tmp_path: Path, answers: type[Answers]) -> Iterator[tuple[str, str]]:
     """A control plane under a name, with TLS: its address, and who vouches for it."""
     authority = certificate(tmp_path, "authority", authority=True)
     shown = certificate(tmp_path, "shown", "roost.test", by=authority)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), answers)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", 0), answers)
     server.socket = tls.serving(shown.path, shown.key).wrap_socket(
         server.socket, server_side=True, do_handshake_on_connect=False
     )

@@ -240,6 +240,7 @@ class Cloud:
 
 
 def _described(life: Life) -> dict[str, Any]:
+    told = life.instance.user_data or ""
     return {
         "id": life.id,
         "region": life.region,
@@ -247,6 +248,7 @@ def _described(life: Life) -> dict[str, Any]:
         "type": life.instance.instance_type,
         "market": life.market,
         "state": life.state,
+        "user_data": told if isinstance(told, str) else told.as_bytes().decode(),
         "tags": {tag["key"]: tag["value"] for tag in life.instance.get_tags()},
         "runs": [
             [run.start.isoformat(), run.end.isoformat() if run.end else None] for run in life.runs

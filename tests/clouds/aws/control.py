@@ -84,7 +84,7 @@ class AwsCloud:
         return found
 
     def instances(self) -> list[dict[str, Any]]:
-        """All instances ever, with the runs that are billed."""
+        """All instances ever, with the runs that are billed; user data is in base64."""
         found: list[dict[str, Any]] = self._ask("instances")
         return found
 

@@ -27,14 +27,30 @@ PRICES = {
 }
 GIB_MONTH = Decimal("0.05")
 PATIENCE_S = 30.0
-_CUT_OFF = """#!/bin/sh
-# Python, but for a call whose name is in the file: that is carried out, and not answered.
-call=$(cat {folder}/cut-off 2>/dev/null) || exec {python} "$@"
-cat > {folder}/asked
-grep -q "\\"call\\": \\"$call\\"" {folder}/asked || exec {python} "$@" < {folder}/asked
-rm {folder}/cut-off
-{python} "$@" < {folder}/asked > /dev/null
-kill -9 $$
+_PYTHON = """#!{python} -I
+# The host's Python, but for a call whose name is in a file: it is carried out and not answered.
+import json, os, pathlib, signal, subprocess, sys
+
+command = ["{python}", *sys.argv[1:]]
+if "remote import main" not in " ".join(command):
+    os.execv(command[0], command)
+marker = pathlib.Path("{folder}/cut-off")
+worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+calls, answers = sys.stdin.buffer, sys.stdout.buffer
+answers.write(worker.stdout.readline())
+answers.flush()
+while line := calls.readline():
+    worker.stdin.write(line)
+    worker.stdin.flush()
+    size = worker.stdout.readline()
+    answer = worker.stdout.read(int(size or 0))
+    if marker.exists() and json.loads(line)["call"] == marker.read_text():
+        marker.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+    answers.write(size + answer)
+    answers.flush()
+worker.stdin.close()
+sys.exit(worker.wait())
 """
 
 
@@ -43,7 +59,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     with ExitStack() as stack:
         ada, ben = (stack.enter_context(machine(folder / name, name)) for name in ("ada", "ben"))
         for host in (ada, ben):
-            host.put_on_path("python", _CUT_OFF.format(folder=host.folder, python=PYTHON))
+            host.put_on_path("python", _PYTHON.format(folder=host.folder, python=PYTHON))
         provider = _provider("test", ada, ben)
         other = _provider("other", ada, ben)
         stack.callback(provider.close)

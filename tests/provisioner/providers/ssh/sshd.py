@@ -63,15 +63,19 @@ class Machine:
 
     def cut(self) -> None:
         """Kill all connections at once."""
-        for pid in self.sessions():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self._kill(self.sessions())
 
     def vanish(self) -> None:
         """Answer no more; what runs there goes on."""
-        self.process.kill()
+        sessions = self.sessions()
+        self._kill([self.process.pid])
         self.process.wait()
-        self.cut()
+        self._kill(sessions)
+
+    def _kill(self, pids: list[int]) -> None:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager
