@@ -3,8 +3,8 @@
 TFLOP/s are the vendors' peaks of 16-bit matrix arithmetic (FP16 or BF16 with FP32 accumulation,
 without sparsity), from the data sheets of the models: nvidia.com/en-us/data-center (GB200, B300,
 B200, H200, H100, H20, A100, L40S, L4, A10, A30, A40, V100, T4, P100), the RTX architecture white
-papers (Turing, Ampere, Ada, Blackwell; of the RTX PRO an eighth of their peak at FP4 with sparsity),
-amd.com/en/products/accelerators (MI355X, MI325X, MI300X, MI250X), and for the A10G
+papers (Turing, Ampere, Ada, Blackwell; of the RTX PRO an eighth of their peak at FP4 with
+sparsity), amd.com/en/products/accelerators (MI355X, MI325X, MI300X, MI250X), and for the A10G
 aws.amazon.com/ec2/instance-types/g5. Older models (P4, M60, K80) have no such arithmetic: theirs is
 the peak of FP32. All this ranks models; what a training run measures counts more, and
 `roost offers --throughput` takes that.
