@@ -2,9 +2,10 @@
 
 The same files, the same requests; CPU seconds of warm searches, each peer in an environment of its
 own that is made once under the user's cache folder (SkyPilot: 460 MB). The cheapest answers are
-compared, of the candidates one by one. Two requests do not mean the same to gpuhunt: it has no
-notion of GPUs that are priced apart from their host, as Google's are. SkyPilot reads the files at
-its import.
+compared, of the candidates one by one; what differs is printed. A request at Google does not mean
+the same to both peers: gpuhunt has no notion of GPUs that are priced apart from their host, and
+SkyPilot asks for more CPUs beside a T4 than the cheapest host has. SkyPilot reads the files at its
+import.
 
     python -m bench.offer_search [--files FOLDER] [--rounds 3] [--without skypilot]
 """
