@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import botocore.endpoint  # type: ignore[import-untyped]
 import uvicorn
 
 from api.app import create_app
@@ -27,21 +29,30 @@ from provisioner.app import Roost, build
 from provisioner.crashpoints import Point
 from provisioner.daemon import Daemon
 from provisioner.ids import new_id
+from provisioner.providers.aws.limiter import Limiter
+from provisioner.providers.aws.settings import AwsSettings
 from provisioner.providers.contract import LaunchRequest
 from provisioner.providers.local.booting import Booting
-from provisioner.reconcile import mirror, perform, reconciler
+from provisioner.reconcile import belongings, mirror, perform, reconciler
 from provisioner.settings import LocalProviderSettings, Settings
 from provisioner.statefolder import StateFolder
 from provisioner.store import actions
 from provisioner.store.actions import ActionRow, ActionState
 from provisioner.store.engine import Connection
 from provisioner.store.instances import InstanceRow
+from tests.clouds.aws.control import CREDENTIALS
 
 FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 STRAY_GRACE = timedelta(seconds=1)
 TOKEN_FILE = "admin-token"
 IN_BOOT = "provider.boot"
 """Inside the provider: the machine is on record, and nothing runs it yet."""
+BEFORE_AWS = "aws."
+"""Before a call of AWS, such as `aws.CreateVolume`: all earlier ones have taken effect."""
+AWS_REGION = "us-east-1"
+AWS_TYPES = ("c5*.large", "c6*.large")
+"""So many that there always are alternatives of nearly the same price."""
+_IMAGE = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-"
 TICK_POINTS = (Point.OBSERVED, Point.MIRRORED, Point.DECIDED, Point.RECORDED)
 
 
@@ -49,7 +60,7 @@ TICK_POINTS = (Point.OBSERVED, Point.MIRRORED, Point.DECIDED, Point.RECORDED)
 class Crash:
     """Where to die: the `nth` time that `point` is reached on behalf of a call of this kind.
 
-    `point` is a `Point`, or `IN_BOOT`.
+    `point` is a `Point`, `IN_BOOT`, or one of `BEFORE_AWS`.
 
     With `kind` "" at a point of the tick, any tick counts. Else the points before the intents are
     those of the tick that decides on such a call (`DECIDED`, `RECORDED`) or of the first tick after
@@ -61,8 +72,11 @@ class Crash:
     nth: int = 1
 
 
-def settings(state: Path, port: int) -> Settings:
-    """What the control plane and the test that looks into its folder both use."""
+def settings(state: Path, port: int, aws_url: str | None = None) -> Settings:
+    """What the control plane and the test that looks into its folder both use.
+
+    With the URL of a test cloud its machines are there, and else on this host.
+    """
     return Settings(
         state=state,
         port=port,
@@ -70,16 +84,30 @@ def settings(state: Path, port: int) -> Settings:
         tick_s=0.2,
         heartbeat_s=0.2,
         lease_s=2.0,
-        local=LocalProviderSettings(limits="none", overcommit=16.0),
+        local=LocalProviderSettings(limits="none", overcommit=16.0, enabled=aws_url is None),
+        aws=None if aws_url is None else _aws(aws_url),
     )
 
 
-def run(state: Path, port: int, crash: Crash | None, mutant: str | None) -> None:
+def _aws(url: str) -> AwsSettings:
+    return AwsSettings(
+        regions=(AWS_REGION,),
+        endpoint_url=url,
+        image=f"{_IMAGE}x86_64",
+        image_arm64=f"{_IMAGE}arm64",
+        types=AWS_TYPES,
+        list_every_s=0.5,
+    )
+
+
+def run(
+    state: Path, port: int, crash: Crash | None, mutant: str | None, aws_url: str | None
+) -> None:
     """Be a control plane until killed."""
     _log_to(state.with_name("log"))
-    chosen = settings(state, port)
+    chosen = settings(state, port, aws_url)
     StateFolder(chosen.state).lock()
-    mirror.STRAY_GRACE = STRAY_GRACE
+    mirror.STRAY_GRACE = belongings.STRAY_GRACE = STRAY_GRACE
     roost = build(chosen)
     secret = roost.people.ensure_admin()
     if secret is not None:
@@ -89,9 +117,19 @@ def run(state: Path, port: int, crash: Crash | None, mutant: str | None) -> None
     if crash is not None:
         crashpoints.arm(_Fuse(roost, crash).reached)
     listening = _listen(chosen)
-    Daemon(roost).start()
+    daemon = Daemon(roost)
+    if aws_url is not None:
+        _meet_test_cloud(roost)
+    daemon.start()
     config = uvicorn.Config(create_app(roost), log_config=None, access_log=False, lifespan="off")
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _meet_test_cloud(roost: Roost) -> None:
+    """Its machines call in from this host, and nothing but the waiting for it is left out."""
+    os.environ.update(CREDENTIALS)
+    vars(botocore.endpoint)["time"] = SimpleNamespace(sleep=lambda _: None)
+    roost.market.closures_now = tuple
 
 
 def _log_to(path: Path) -> None:
@@ -123,6 +161,7 @@ class _Fuse:
         self._planned: set[str] = set()
         self._note_plans()
         self._watch_boots()
+        self._watch_aws()
 
     def reached(self, point: Point, kind: str) -> None:
         mine = self._crash
@@ -151,6 +190,15 @@ class _Fuse:
             boot(*given)
 
         Booting.boot = noticed  # type: ignore[method-assign, assignment]
+
+    def _watch_aws(self) -> None:
+        wait = Limiter.wait
+
+        def noticed(limiter: Limiter, service: str, region: str, action: str) -> None:
+            self._count_if(self._crash.point == BEFORE_AWS + action)
+            wait(limiter, service, region, action)
+
+        Limiter.wait = noticed  # type: ignore[method-assign]
 
     def _concerned(self, point: Point, kind: str) -> bool:
         mine = self._crash

@@ -27,13 +27,20 @@ _PAUSE_S = 0.05
 
 # The fork server has read all the modules once; each control plane is a process of its own.
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload([controlplane.__name__])
+_processes.set_forkserver_preload([controlplane.__name__, "provisioner.providers.aws.provider"])
 
 
 class Plane:
     """One state folder and one port, whichever process serves them just now."""
 
-    def __init__(self, folder: Path, wheels: Path, mutant: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        wheels: Path,
+        mutant: str | None = None,
+        aws_url: str | None = None,
+    ) -> None:
+        self._aws_url = aws_url
         self._state = folder / "state"
         self._log = folder / "log"
         shutil.copytree(wheels, self._state / "wheels")
@@ -47,7 +54,7 @@ class Plane:
     def start(self, crash: Crash | None = None) -> None:
         """Start it, armed or not, and look into its folder beside it."""
         self._crash = crash
-        arguments = (self._state, self._port, crash, self._mutant)
+        arguments = (self._state, self._port, crash, self._mutant, self._aws_url)
         self._process = _processes.Process(target=controlplane.run, args=arguments, daemon=True)
         self._process.start()
         if self._http is None:
@@ -141,7 +148,7 @@ class Plane:
 
     def _look(self) -> Roost:
         """The parts again, for reading; nothing of it runs."""
-        return build(controlplane.settings(self._state, self._port))
+        return build(controlplane.settings(self._state, self._port, self._aws_url))
 
 
 def wait_until(found: Callable[[], T], what: str, limit_s: float = LIMIT_S) -> T:

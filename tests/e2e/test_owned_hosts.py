@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ import pytest
 from api.client import Client
 from tests.contract.machines import LocalMachines
 from tests.e2e.plane import ControlPlane, ended_job, wait_until
-from tests.provisioner.providers.ssh.sshd import Machine, machine
+from tests.provisioner.providers.ssh.sshd import SSHD, Machine, machine
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Machine]:
+    if not os.path.exists(SSHD):
+        pytest.skip("no sshd is installed: apt-get install openssh-server")
     with machine(tmp_path / "ada", "ada") as running:
         yield running
         LocalMachines(running.folder / "roost" / "local").end_all()

@@ -22,7 +22,8 @@ PATIENCE_S = 30.0
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[tuple[Machine, Machine]]:
-    assert os.path.exists(SSHD), "no sshd is installed: apt-get install openssh-server"
+    if not os.path.exists(SSHD):
+        pytest.skip("no sshd is installed: apt-get install openssh-server")
     with ExitStack() as stack:
         both = [stack.enter_context(machine(tmp_path / name, name)) for name in ("ada", "ben")]
         yield both[0], both[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -39,10 +40,13 @@ from tests.contract.test_provider import (
     test_p11_calls_from_several_threads_at_once,
     test_p12_the_price_of_storage_is_known,
 )
+from tests.provisioner.providers.ssh.sshd import SSHD
 
 
 @pytest.fixture
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    if not os.path.exists(SSHD):
+        pytest.skip("no sshd is installed: apt-get install openssh-server")
     yield from ssh.bench(request)
 
 
