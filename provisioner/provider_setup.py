@@ -47,7 +47,7 @@ def _made(
     if settings.ssh is not None:
         from provisioner.providers.ssh.provider import SshProvider
 
-        yield SshProvider(settings.ssh, installation)
+        yield SshProvider(settings.ssh, installation, folder.path / "ssh-hosts.json")
     if settings.aws is not None:
         from provisioner.providers.aws.provider import AwsProvider
 

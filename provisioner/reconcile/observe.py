@@ -74,14 +74,20 @@ def _or(ask: Callable[[], T], default: T) -> T:
 def _all_prices(
     provider: Provider, questions: Iterable[PriceQuestion], now: datetime
 ) -> dict[str, tuple[PricePoint, ...]]:
-    """What could be learnt; what could not is asked again, and no listing is lost for it."""
+    """What could be learnt; what could not is asked again, and no listing is lost for it.
+
+    A region that does not answer is not asked further, and keeps no other's prices back.
+    """
     found: dict[str, tuple[PricePoint, ...]] = {}
+    silent: set[str] = set()
     for question in questions:
+        if question.offer.region in silent:
+            continue
         try:
             found[question.offer.id] = _prices(provider, question, now)
         except ProviderError as error:
             _log.warning("provider %s tells no prices: %s", provider.name, error)
-            break
+            silent.add(question.offer.region)
     return found
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from policies.codec import CodecError, value_from_json, value_to_json
@@ -21,7 +21,8 @@ from provisioner.providers.ssh.settings import HostSettings
 from provisioner.providers.ssh.workers import CutOffError, Progress, Workers
 
 T = TypeVar("T")
-LOOK_TIMEOUT_S = 8.0
+LOOK_TIMEOUT_S = 20.0
+"""Nobody waits for it that long: see `looks`. The first one brings the program there."""
 ACT_TIMEOUT_S = 30.0
 BOOT_TIMEOUT_S = 90.0
 """A boot may take a minute."""
@@ -61,8 +62,14 @@ class Host:
         return self._changes
 
     def submit(self, work: Callable[[Host], T]) -> Future[T]:
-        """Have it done by one of this host's own threads: a host that hangs takes no other's."""
-        return self._threads.submit(work, self)
+        """Have it done by one of this host's own threads: a host that hangs takes no other's.
+
+        Raises `ProviderError` once it is closed.
+        """
+        try:
+            return self._threads.submit(work, self)
+        except RuntimeError as error:
+            raise ProviderError(f"host {self.name} is not asked any more: {error}.") from error
 
     def look(self) -> Look:
         return self._read(self._call("look", None, LOOK_TIMEOUT_S, changes=False), Look)
@@ -83,10 +90,11 @@ class Host:
             self._call(call, id, timeout_s, changes=True)
 
     def close(self) -> None:
-        self._loop.run(self._connection.close())
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        with contextlib.suppress(CancelledError):  # closed before
+            self._loop.run(self._connection.close())
+        self._threads.shutdown(wait=False)
 
-    @contextmanager
+    @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
         self._count()
         try:

@@ -127,7 +127,10 @@ class SshProvider(Provider):
     ) -> Sequence[PricePoint]:
         if mode is not PurchaseMode.ON_DEMAND:
             raise InvalidRequest(f"{NAME} sells nothing as {mode}")
-        return self._host(zone).prices(PriceSpan(instance_type, zone, start, end)).points
+        host = self._host(zone)
+        if self._looks and zone not in self._looks:
+            raise ProviderError(f"host {zone} does not answer, and is not asked for prices.")
+        return host.prices(PriceSpan(instance_type, zone, start, end)).points
 
     def rates(self) -> Rates:
         """Of the first host that has been heard: a home's price is its host's."""

@@ -7,11 +7,12 @@ stdin and is no argument.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shlex
 
 from provisioner.errors import ProviderError
 from provisioner.providers.local.remote import READY
-from provisioner.providers.ssh.connection import Connection, Process
+from provisioner.providers.ssh.connection import Connection, Process, SshError
 from provisioner.providers.ssh.program import MISSING, RUN, UNPACK, program
 from provisioner.providers.ssh.settings import HostSettings
 
@@ -43,34 +44,45 @@ class Workers:
         self._room = asyncio.Semaphore(_AT_ONCE)
 
     async def ask(self, call: bytes, progress: Progress) -> bytes:
-        """The answer to a call, which is one line.
+        """The answer to a call, which is one line. As every call, it may be sent twice.
 
         Raises:
             CutOffError: none came.
             ProviderError: the program cannot be run there.
         """
         async with self._room:
-            worker = await self._take()
-            try:
-                progress.sent = True
-                worker.stdin.write(call + b"\n")
-                answer = await _answer(worker)
-            except BaseException:
-                worker.close()
-                raise
-            if len(self._idle) < _KEPT:
-                self._idle.append(worker)
-            else:
-                worker.close()
-            return answer
+            if (worker := self._take()) is not None:
+                with contextlib.suppress(CutOffError, OSError, SshError):  # it was lost unseen
+                    return await self._answer(worker, call, progress)
+            worker = await self._started() or await self._installed()
+            return await self._answer(worker, call, progress)
 
-    async def _take(self) -> Process:
+    def _take(self) -> Process | None:
+        """A worker that waits for calls."""
         while self._idle:
             worker = self._idle.pop()
             if not worker.is_closing() and not worker.stdout.at_eof():
                 return worker
             worker.close()
-        return await self._started() or await self._installed()
+        return None
+
+    async def _answer(self, worker: Process, call: bytes, progress: Progress) -> bytes:
+        """Its length in a line, then the answer itself. A worker that gave it is kept."""
+        try:
+            progress.sent = True
+            worker.stdin.write(call + b"\n")
+            answer = await worker.stdout.readexactly(int(await worker.stdout.readline()))
+        except (asyncio.IncompleteReadError, ValueError) as error:
+            worker.close()
+            raise CutOffError("the call was cut off") from error
+        except BaseException:
+            worker.close()
+            raise
+        if len(self._idle) < _KEPT:
+            self._idle.append(worker)
+        else:
+            worker.close()
+        return answer
 
     async def _installed(self) -> Process:
         unpacking = await self._connection.start(self._command(UNPACK))
@@ -124,14 +136,6 @@ class Workers:
             f"Check that `{self._host.python}` is Python 3.11 or later there and that "
             f"{self._host.folder} can be written."
         )
-
-
-async def _answer(worker: Process) -> bytes:
-    """Its length in a line, then the answer itself."""
-    try:
-        return await worker.stdout.readexactly(int(await worker.stdout.readline()))
-    except (asyncio.IncompleteReadError, ValueError) as error:
-        raise CutOffError("the call was cut off") from error
 
 
 def _said(stderr: object) -> str:

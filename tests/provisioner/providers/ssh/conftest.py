@@ -26,6 +26,8 @@ def hosts(tmp_path: Path) -> Iterator[tuple[Machine, Machine]]:
         pytest.skip("no sshd is installed: apt-get install openssh-server")
     with ExitStack() as stack:
         both = [stack.enter_context(machine(tmp_path / name, name)) for name in ("ada", "ben")]
+        for one in both:
+            one.bring_program()
         yield both[0], both[1]
         for one in both:
             LocalMachines(one.folder / "roost" / "local").end_all()

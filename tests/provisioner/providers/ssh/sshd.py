@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import compileall
 import contextlib
+import io
 import os
 import pwd
 import shutil
@@ -10,12 +13,16 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from provisioner.providers.ssh.program import program
 from provisioner.providers.ssh.settings import HostSettings
 from tests.contract.machines import wait_until
 
@@ -48,6 +55,12 @@ class Machine:
         }
         return HostSettings(**(values | changes))
 
+    def bring_program(self) -> None:
+        """Have the program there as if the host had been called before."""
+        known = self.folder / "roost" / "program" / program().sha256
+        known.parent.mkdir(parents=True)
+        known.symlink_to(_unpacked())
+
     def put_on_path(self, name: str, script: str) -> None:
         """A tool of the host's own, such as `nvidia-smi`."""
         tool = self.folder / "bin" / name
@@ -71,6 +84,19 @@ class Machine:
         self._kill([self.process.pid])
         self.process.wait()
         self._kill(sessions)
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """As long as it lasts nothing is answered, and nothing refused."""
+        stopped = [self.process.pid, *self.sessions()]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in stopped:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
 
     def _kill(self, pids: list[int]) -> None:
         for pid in pids:
@@ -112,10 +138,19 @@ SetEnv PATH={folder}/bin:/usr/local/bin:/usr/bin:/bin
         wait_until(lambda: _answers(port))
         yield Machine(name, folder, port, process)
     finally:
-        process.send_signal(signal.SIGCONT)
         process.terminate()
         process.wait(10)
         log.close()
+
+
+@cache
+def _unpacked() -> Path:
+    """The program, compiled once for all hosts of a test run."""
+    folder = Path(tempfile.mkdtemp(prefix="roost-program-"))
+    atexit.register(shutil.rmtree, folder)
+    zipfile.ZipFile(io.BytesIO(program().packed)).extractall(folder)
+    compileall.compile_dir(folder, quiet=1)
+    return folder
 
 
 def _answers(port: int) -> bool:
